@@ -16,7 +16,7 @@ const POLL: Duration = Duration::from_millis(20);
 const CHECK: Duration = Duration::from_millis(500);
 /// The kernel refuses a read of `/dev/kmsg` into less than one record, which is at most 8 KiB.
 const BUFFER: usize = 32 * 1024;
-/// A line longer than this is no kernel message; the rest of it is skipped.
+/// A line longer than this is no kernel message, and is cut.
 const LONGEST_LINE: usize = 32 * 1024;
 /// The error number of a reader that was too slow: the kernel has overwritten records.
 const EPIPE: i32 = 32;
@@ -188,7 +188,7 @@ impl KernelLog {
             self.line(bytes, opened, counters, each);
         }
         partial.drain(..taken);
-        // What is cut off here would be read as the start of a line, were it not for the length of any real one.
+        // A line without an end must not fill the memory.
         partial.truncate(LONGEST_LINE);
     }
 
