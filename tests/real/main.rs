@@ -8,5 +8,7 @@
 //! ```
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod alert_rules;
+mod chart;
 mod ground;
 mod harness;

@@ -19,6 +19,9 @@ pub(crate) const NAMESPACE: &str = "gpu-remediator";
 /// The ServiceAccount of the controller.
 pub(crate) const CONTROLLER_ACCOUNT: &str = "gpu-remediator-controller";
 
+/// Name of the lease that the controllers contend for.
+pub(crate) const LEASE: &str = "gpu-remediator";
+
 /// The chart's objects as YAML, with `settings` as `--set` takes them.
 pub(crate) fn render(cluster: &Cluster, settings: &[&str]) -> String {
     let chart = repository("charts/gpu-remediator");
@@ -28,6 +31,9 @@ pub(crate) fn render(cluster: &Cluster, settings: &[&str]) -> String {
         chart.into_os_string(),
         "--namespace".into(),
         NAMESPACE.into(),
+        // Without a cluster Helm assumes an old Kubernetes.
+        "--kube-version".into(),
+        "1.36.3".into(),
     ];
     for setting in settings {
         arguments.push("--set".into());

@@ -12,6 +12,7 @@ pub(crate) mod nodes;
 pub(crate) mod parts;
 pub(crate) mod ports;
 pub(crate) mod process;
+pub(crate) mod product;
 pub(crate) mod prometheus;
 pub(crate) mod tools;
 pub(crate) mod wait;
