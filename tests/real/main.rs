@@ -10,5 +10,7 @@
 
 mod alert_rules;
 mod chart;
+mod custom_resources;
 mod ground;
 mod harness;
+mod scenarios;
