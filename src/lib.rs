@@ -11,3 +11,7 @@
 //! ```
 
 pub mod api;
+pub mod guards;
+pub mod kubernetes;
+pub mod remediation;
+pub mod slo;

@@ -247,7 +247,7 @@ pub struct Isolation {
     pub cordoned_at: Timestamp,
 }
 
-/// A GPU pod that was evicted because of this fault.
+/// A GPU pod that is evicted because of this fault. It is written here before its eviction is asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DisplacedPod {
@@ -259,8 +259,9 @@ pub struct DisplacedPod {
     /// Its slot, where the owner has slots: the ordinal of a StatefulSet, the completion index of a Job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<String>,
-    /// When the API server accepted its eviction.
-    pub evicted_at: Timestamp,
+    /// When the API server accepted its eviction. Absent: the eviction is intended, but has not been accepted yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evicted_at: Option<Timestamp>,
     /// The pod that took its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<Replacement>,

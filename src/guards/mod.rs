@@ -1,0 +1,3 @@
+//! May we act now: the budget. Pure.
+
+pub mod budget;
