@@ -1,1 +1,2 @@
 //! The house.
+pub mod api;

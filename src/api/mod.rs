@@ -1,0 +1,3 @@
+//! The custom resources.
+
+pub mod duration;
