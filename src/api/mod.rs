@@ -1,3 +1,4 @@
 //! The custom resources.
 
 pub mod duration;
+pub mod rule;
