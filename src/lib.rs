@@ -13,5 +13,7 @@
 pub mod api;
 pub mod guards;
 pub mod kubernetes;
+pub mod prometheus;
 pub mod remediation;
+pub mod rules;
 pub mod slo;

@@ -7,11 +7,13 @@ pub mod fault;
 pub mod fault_status;
 pub mod names;
 pub mod policy;
+pub mod rule;
 
 pub use duration::PromDuration;
 pub use fault::{GpuFault, GpuFaultSpec};
 pub use fault_status::{GpuFaultStatus, Phase};
 pub use policy::{RemediationPolicy, RemediationPolicySpec, RemediationPolicyStatus};
+pub use rule::{GpuFaultRule, GpuFaultRuleSpec, GpuFaultRuleStatus};
 
 /// The custom resource definitions, in the order in which they are printed and shipped: file stem and definition.
 pub fn definitions() -> Vec<(
@@ -21,6 +23,7 @@ pub fn definitions() -> Vec<(
     use kube::CustomResourceExt;
     vec![
         ("gpufaults", GpuFault::crd()),
+        ("gpufaultrules", GpuFaultRule::crd()),
         ("remediationpolicies", RemediationPolicy::crd()),
     ]
 }
