@@ -1,12 +1,24 @@
-//! `gpu-remediator`: closes the loop between a GPU fault and a healthy GPU.
+//! gpu-remediator closes the loop between a GPU fault and a healthy GPU again, on Kubernetes, with Prometheus as its
+//! only judge.
+//!
+//! Pure rooms decide, adapters talk, processes join; imports go one way, and `tests/architecture.rs` holds that:
+//!
+//! ```text
+//! api  xid  rules  guards  remediation  slo                    pure: no clock, no async, no client
+//! prometheus  kubernetes  nvml  kmsg  http  telemetry          adapters: one outside thing each
+//! exporter  controller                                         the two processes
+//! commands  cli  main                                          one file per subcommand
+//! ```
 
-/// The endpoints.
+pub mod api;
+pub mod guards;
 pub mod http;
-/// The kernel log.
 pub mod kmsg;
-/// The GPU driver.
+pub mod kubernetes;
 pub mod nvml;
-/// Log and build information.
+pub mod prometheus;
+pub mod remediation;
+pub mod rules;
+pub mod slo;
 pub mod telemetry;
-/// What the driver said: kernel-log grammar and Xid catalogue. Pure.
 pub mod xid;

@@ -1,1 +1,3 @@
+//! The entry of the `gpu-remediator` binary.
+
 fn main() {}
