@@ -95,7 +95,7 @@ async fn objects_that_cannot_work_are_refused_with_a_reason() {
         ),
         (
             policy(|p| p["spec"]["steps"][0] = json!({})),
-            &["steps", "exactly one action"],
+            &["steps[0]", "one and only one"],
         ),
         (policy(|p| p["spec"]["steps"] = json!([])), &["steps"]),
         (

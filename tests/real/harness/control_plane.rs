@@ -88,6 +88,8 @@ pub(crate) fn apiserver(folder: &Path, address: SocketAddr, etcd: SocketAddr) ->
         .arg(folder.join("tokens.csv"))
         .args(["--authorization-mode", "Node,RBAC"])
         .args(["--service-cluster-ip-range", "10.96.0.0/24"])
+        // As kubeadm sets it; the exporter reads the kernel log of its node.
+        .arg("--allow-privileged=true")
         // Pods need no token of their own: kwok runs no container.
         .arg("--disable-admission-plugins=ServiceAccount")
         .arg("--runtime-config=resource.k8s.io/v1beta2=true")

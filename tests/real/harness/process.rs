@@ -109,7 +109,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if std::thread::panicking() && !self.log().is_empty() {
             eprintln!("{}", self.log_tail());
         }
         self.kill();
