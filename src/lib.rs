@@ -1,5 +1,11 @@
 //! `gpu-remediator`: closes the loop between a GPU fault and a healthy GPU.
 
+/// The command line.
+pub mod cli;
+/// One module per subcommand.
+pub mod commands;
+/// The node process.
+pub mod exporter;
 /// The endpoints.
 pub mod http;
 /// The kernel log.

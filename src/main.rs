@@ -1,1 +1,16 @@
-fn main() {}
+//! The entry.
+
+use clap::Parser;
+use gpu_remediator::cli::{Cli, Command};
+use gpu_remediator::{commands, telemetry};
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    // It fails only where a provider is installed already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let cli = Cli::parse();
+    telemetry::start_logging(&cli.log)?;
+    match cli.command {
+        Command::Exporter(args) => commands::exporter::run(args).await,
+    }
+}
