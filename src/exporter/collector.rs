@@ -1,13 +1,11 @@
 //! The metric families, written from the state at each scrape. A GPU that is not in the state has no series.
 
+use super::series::{Row, counter, gauge};
 use super::state::{Gpu, Health, State};
 use crate::kmsg::Counters;
 use crate::xid;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeLabel, EncodeLabelSet, LabelSetEncoder, NoLabelSet,
-};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::DescriptorEncoder;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -46,108 +44,6 @@ impl Collector for NodeCollector {
         page.collection(&mut encoder)?;
         log_families(&mut encoder, &page.node, &self.log)
     }
-}
-
-/// The labels that identify a series. What is not known has no label, which is the same to Prometheus as an empty one.
-#[derive(Debug)]
-struct Row {
-    labels: Vec<(&'static str, String)>,
-}
-
-impl Row {
-    fn node(node: &str) -> Self {
-        Self {
-            labels: vec![("node", node.to_owned())],
-        }
-    }
-
-    fn gpu(node: &str, gpu: &Gpu) -> Self {
-        let identity = &gpu.identity;
-        Self {
-            labels: vec![
-                ("node", node.to_owned()),
-                ("gpu", identity.index.to_string()),
-                ("UUID", identity.uuid.clone()),
-                ("pci_bus_id", identity.pci.bus_id()),
-                ("device", format!("nvidia{}", identity.minor)),
-                ("modelName", identity.model.clone()),
-            ],
-        }
-    }
-
-    fn nameless(node: &str, index: u32) -> Self {
-        Self {
-            labels: vec![("node", node.to_owned()), ("gpu", index.to_string())],
-        }
-    }
-
-    /// A GPU that only the kernel log knows.
-    fn logged(node: &str, pci: xid::PciAddress, uuid: Option<&String>) -> Self {
-        let mut labels = vec![("node", node.to_owned())];
-        labels.extend(uuid.map(|uuid| ("UUID", uuid.clone())));
-        labels.push(("pci_bus_id", pci.bus_id()));
-        Self { labels }
-    }
-}
-
-/// A row and what one family adds to it.
-#[derive(Debug)]
-struct Labels<'a, const N: usize> {
-    row: &'a Row,
-    more: [(&'static str, &'a str); N],
-}
-
-impl<const N: usize> EncodeLabelSet for Labels<'_, N> {
-    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
-        for (name, value) in &self.row.labels {
-            (*name, value.as_str()).encode(encoder.encode_label())?;
-        }
-        for (name, value) in self.more.into_iter().filter(|(_, value)| !value.is_empty()) {
-            (name, value).encode(encoder.encode_label())?;
-        }
-        Ok(())
-    }
-}
-
-type Sample<'a, V, const N: usize> = (&'a Row, [(&'static str, &'a str); N], V);
-
-fn gauge<'a, const N: usize>(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    samples: impl IntoIterator<Item = Sample<'a, f64, N>>,
-) -> fmt::Result {
-    let mut samples = samples.into_iter().peekable();
-    if samples.peek().is_none() {
-        return Ok(());
-    }
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    for (row, more, value) in samples {
-        family
-            .encode_family(&Labels { row, more })?
-            .encode_gauge(&value)?;
-    }
-    Ok(())
-}
-
-/// The name is without `_total`, which the encoder adds.
-fn counter<'a, const N: usize>(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    samples: impl IntoIterator<Item = Sample<'a, u64, N>>,
-) -> fmt::Result {
-    let mut samples = samples.into_iter().peekable();
-    if samples.peek().is_none() {
-        return Ok(());
-    }
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for (row, more, value) in samples {
-        family
-            .encode_family(&Labels { row, more })?
-            .encode_counter::<NoLabelSet, u64, f64>(&value, None)?;
-    }
-    Ok(())
 }
 
 fn one(yes: bool) -> f64 {

@@ -3,6 +3,7 @@
 mod collector;
 mod ledger;
 mod sampler;
+mod series;
 mod state;
 
 use crate::http::{self, BindError, Limits, Router, Server};

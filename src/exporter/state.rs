@@ -265,12 +265,19 @@ impl State {
 
     /// Whether the call for a GPU hangs.
     pub(super) fn is_hung(&self, gpu: &Gpu, now: Instant) -> bool {
-        let asked = self
+        let by_place = self
             .asking
             .iter()
             .find(|(_, asking)| asking.pci == Some(gpu.identity.pci));
-        let index = asked.map_or(gpu.identity.index, |(index, _)| *index);
-        self.is_index_hung(index, now)
+        // Before the driver has told who is at an index, it is who was there before.
+        let by_index = || {
+            self.asking
+                .get_key_value(&gpu.identity.index)
+                .filter(|(_, asking)| asking.pci.is_none())
+        };
+        by_place
+            .or_else(by_index)
+            .is_some_and(|(index, _)| self.is_index_hung(*index, now))
     }
 
     /// The sample of a GPU that is up: its last call was answered, not long ago, and no call hangs.

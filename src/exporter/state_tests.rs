@@ -112,6 +112,36 @@ fn a_call_hangs_after_the_deadline_and_only_for_its_own_gpu() {
 }
 
 #[test]
+fn a_lost_gpu_does_not_hang_with_the_one_that_took_its_index() {
+    let (mut state, now) = healthy();
+    state.gpu_answered(0, Err(DriverError::GpuLost), now, at(1));
+    state.session_began();
+    state.gpu_identified(identity(0, "GPU-b", "0000:5e:00"));
+    state.gpu_asked(0, now);
+    let late = now + DEADLINE * 2;
+    let hung: Vec<bool> = state
+        .gpus
+        .values()
+        .map(|gpu| state.is_hung(gpu, late))
+        .collect();
+    assert_eq!(hung, [false, true]);
+}
+
+#[test]
+fn a_call_that_hangs_in_a_new_session_is_the_known_gpus() {
+    let (mut state, now) = healthy();
+    state.session_began();
+    state.gpu_asked(0, now);
+    let late = now + DEADLINE * 2;
+    let hung: Vec<bool> = state
+        .gpus
+        .values()
+        .map(|gpu| state.is_hung(gpu, late))
+        .collect();
+    assert_eq!(hung, [true, false]);
+}
+
+#[test]
 fn an_old_sample_says_nothing() {
     let (state, now) = healthy();
     assert!(is_up(&state, "GPU-a", now + INTERVAL * 2 + DEADLINE));
