@@ -1,5 +1,6 @@
 //! The house.
 pub mod api;
+pub mod commands;
 pub mod guards;
 pub mod prometheus;
 pub mod rules;
