@@ -1,6 +1,20 @@
-//! The house.
+//! gpu-remediator closes the loop between a GPU fault and a healthy GPU again, on Kubernetes, with Prometheus as its
+//! only judge.
+//!
+//! Pure rooms decide, adapters talk, processes join; imports go one way, and `tests/architecture.rs` holds that:
+//!
+//! ```text
+//! api  xid  rules  guards  remediation  slo                    pure: no clock, no async, no client
+//! prometheus  kubernetes  nvml  kmsg  http  telemetry          adapters: one outside thing each
+//! exporter  controller                                         the two processes
+//! commands  cli  main                                          one file per subcommand
+//! ```
+
 pub mod api;
 pub mod commands;
 pub mod guards;
+pub mod kubernetes;
 pub mod prometheus;
+pub mod remediation;
 pub mod rules;
+pub mod slo;

@@ -1,4 +1,4 @@
-//! The house.
+//! The entry of the `gpu-remediator` binary.
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};

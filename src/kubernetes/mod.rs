@@ -1,0 +1,13 @@
+//! The Kubernetes API: clients, trimmed views of what it holds, and the few writes that the product makes.
+
+pub mod budgets;
+pub mod claims;
+pub mod clients;
+pub mod events;
+pub mod eviction;
+pub mod faults;
+pub mod lease;
+pub mod nodes;
+pub mod owners;
+pub mod pods;
+pub mod views;

@@ -1,0 +1,294 @@
+//! The phase machine.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::decision::{Decision, Effect, Next, Observation};
+use super::draft::Draft;
+use super::world::{Fault, NodeFacts, RuleFacts, World};
+use super::{admission, drain, mark, proof, recovery, steps};
+use crate::api::conditions::{self, HoldReason};
+use crate::api::fault_status::{Action, Outcome, Phase, Timeline};
+
+/// How often a fault that waits for an answer of Prometheus looks again.
+pub const POLL: SignedDuration = SignedDuration::from_secs(1);
+
+/// Decides what is to be done next about one fault.
+pub fn decide(fault: &Fault, world: &World, now: Timestamp) -> Decision {
+    let mut draft = Draft::new(fault, now);
+    if fault.deleting {
+        return delete(fault, world, draft);
+    }
+    if draft.status.occurrence == 0 {
+        first_visit(fault, world, &mut draft);
+    }
+    recovery::follow_displaced(fault, world, &mut draft, now);
+    if draft.status.phase.is_over() {
+        return ended(fault, world, draft, now);
+    }
+    let Some(node) = &world.node else {
+        return node_missing(fault, draft);
+    };
+    if draft
+        .status
+        .node_uid
+        .as_deref()
+        .is_some_and(|uid| uid != node.uid)
+    {
+        let message = format!(
+            "Node {:?} was deleted and made again: it is another node",
+            node.name
+        );
+        draft.end(Phase::Cancelled, "NodeReplaced", message);
+        return draft.on_change();
+    }
+    draft
+        .status
+        .node_uid
+        .get_or_insert_with(|| node.uid.clone());
+    if uncordoned_by_person(&draft, node) {
+        let message = format!(
+            "Node {:?} was uncordoned by somebody: nothing more is done about this fault",
+            node.name
+        );
+        draft.end(Phase::Cancelled, "UncordonedByPerson", message);
+        let effect = holds_mark(fault, node).then_some(Effect::Uncordon);
+        return draft.perform_then(effect, Next::Now);
+    }
+    match draft.status.phase {
+        Phase::Pending => pending(fault, world, node, draft, now),
+        Phase::Processing => steps::advance(fault, world, node, draft, now),
+        Phase::Handled | Phase::Recovering => recovery::prove(fault, world, node, draft, now),
+        Phase::Failed => failed(fault, draft),
+        Phase::Recovered | Phase::Cancelled => draft.on_change(),
+    }
+}
+
+fn first_visit(fault: &Fault, world: &World, draft: &mut Draft) {
+    let status = &mut draft.status;
+    status.occurrence = 1;
+    status.round = 1;
+    status.active_at = Some(fault.spec.fault_time.unwrap_or(fault.created));
+    status.node_uid = fault
+        .spec
+        .node_uid
+        .clone()
+        .or_else(|| world.node.as_ref().map(|n| n.uid.clone()));
+    status.timeline = Timeline::default();
+    draft.condition(
+        conditions::ADMITTED,
+        Some(false),
+        HoldReason::New.as_str(),
+        "The fault has just been seen",
+    );
+    draft.condition(conditions::SUCCEEDED, None, "Open", "The fault is open");
+    draft.phase(
+        Phase::Pending,
+        HoldReason::New.as_str(),
+        "The fault has just been seen",
+    );
+    draft.notice(true, "FaultOpened", opened_message(fault));
+}
+
+fn opened_message(fault: &Fault) -> String {
+    let mut message = format!("Fault on node {:?}", fault.spec.node_name);
+    if let Some(xid) = fault.spec.xid {
+        message.push_str(&format!(", Xid {xid}"));
+    }
+    if !fault.spec.message.is_empty() {
+        message.push_str(": ");
+        message.push_str(&fault.spec.message);
+    }
+    message
+}
+
+/// A fault whose node was never there is a mistake of whoever made it; a node that has gone takes its fault along.
+fn node_missing(fault: &Fault, mut draft: Draft) -> Decision {
+    let name = &fault.spec.node_name;
+    if draft.status.phase == Phase::Failed && draft.status.reason == "NodeNotFound" {
+        return draft.on_change();
+    }
+    if draft.status.node_uid.is_none() {
+        let message = format!("There is no node {name:?}; nothing was touched. Delete this fault");
+        draft.end(Phase::Failed, "NodeNotFound", message);
+    } else {
+        draft.end(
+            Phase::Cancelled,
+            "NodeGone",
+            format!("Node {name:?} is gone"),
+        );
+    }
+    draft.on_change()
+}
+
+fn uncordoned_by_person(draft: &Draft, node: &NodeFacts) -> bool {
+    let ours_is_under_way = draft.running(Action::Uncordon, None).is_some();
+    draft.status.isolation.is_some() && mark::uncordoned_by_person(node) && !ours_is_under_way
+}
+
+pub(super) fn holds_mark(fault: &Fault, node: &NodeFacts) -> bool {
+    node.mark
+        .as_ref()
+        .is_some_and(|m| m.holds(&fault.name, &fault.uid))
+}
+
+fn pending(
+    fault: &Fault,
+    world: &World,
+    node: &NodeFacts,
+    mut draft: Draft,
+    now: Timestamp,
+) -> Decision {
+    if fault.spec.rule_ref.is_some()
+        && world.rule == RuleFacts::Silent
+        && draft.status.isolation.is_none()
+    {
+        if let Some(decision) = healthy_without_action(world, &mut draft) {
+            return draft.perform_then(None, decision);
+        }
+    } else {
+        draft.status.healthy_since = None;
+    }
+    if draft.status.isolation.is_none() && holds_mark(fault, node) {
+        // A stop guard undid the isolation, or the cordon came through although its attempt was given up.
+        return draft.perform(Effect::Uncordon);
+    }
+    if let Err((reason, message)) = admission::ask(fault, world) {
+        let stopped = reason == HoldReason::StoppedByGuard;
+        draft.hold(conditions::ADMITTED, false, reason, message.clone());
+        if stopped || conditions::is_true(&draft.status.conditions, conditions::STOPPED) {
+            draft.condition(
+                conditions::STOPPED,
+                Some(stopped),
+                reason.as_str(),
+                &message,
+            );
+        }
+        return draft.after(POLL);
+    }
+    let plan = world
+        .policy
+        .as_ref()
+        .map(|p| p.steps.clone())
+        .unwrap_or_default();
+    let message = "Guards and budget allow it to act";
+    draft.status.plan = plan;
+    draft.status.timeline.admitted_at.get_or_insert(now);
+    draft.condition(conditions::ADMITTED, Some(true), "Admitted", message);
+    if conditions::get(&draft.status.conditions, conditions::STOPPED).is_some() {
+        draft.condition(
+            conditions::STOPPED,
+            Some(false),
+            "Resumed",
+            "The policy was resumed",
+        );
+    }
+    draft.notice(false, "Admitted", message);
+    draft.phase(Phase::Processing, "Admitted", message);
+    steps::advance(fault, world, node, draft, now)
+}
+
+/// A fault that was never allowed to act, whose rule has fallen silent and whose GPU is proven healthy, has ended.
+/// Silence alone is no evidence.
+fn healthy_without_action(world: &World, draft: &mut Draft) -> Option<Next> {
+    let (policy, finding) = (world.policy.as_ref()?, world.health.as_ref()?);
+    draft.status.healthy_since = proof::since(draft.status.healthy_since, finding);
+    let hold = policy.recovery.healthy.hold.as_signed();
+    if !proof::is_complete(draft.status.healthy_since, hold, finding) {
+        return None;
+    }
+    draft.end(
+        Phase::Recovered,
+        "HealthyWithoutAction",
+        "The rule fell silent and health is proven; nothing was done",
+    );
+    Some(Next::Now)
+}
+
+fn failed(fault: &Fault, mut draft: Draft) -> Decision {
+    if !fault.retry_requested {
+        return draft.on_change();
+    }
+    draft.status.round += 1;
+    draft.status.timeline.ended_at = None;
+    draft.status.timeline.drained_at = None;
+    draft.condition(
+        conditions::SUCCEEDED,
+        None,
+        "Open",
+        "The steps are run again",
+    );
+    draft.condition(
+        conditions::ADMITTED,
+        Some(false),
+        HoldReason::New.as_str(),
+        "A person asked for another try",
+    );
+    draft.notice(false, "Retried", "A person asked for another try");
+    draft.phase(
+        Phase::Pending,
+        HoldReason::New.as_str(),
+        "A person asked for another try",
+    );
+    draft.perform(Effect::ClearRetry)
+}
+
+/// A fault that is over: clean what a crash may have left, watch for its return, delete it after its retention.
+fn ended(fault: &Fault, world: &World, mut draft: Draft, now: Timestamp) -> Decision {
+    if world.node.as_ref().is_some_and(|node| {
+        draft.status.node_uid.as_deref() == Some(node.uid.as_str()) && holds_mark(fault, node)
+    }) {
+        return draft.perform(Effect::Uncordon);
+    }
+    let returned = draft.status.phase == Phase::Recovered
+        && world.rule == RuleFacts::Firing
+        && world
+            .health
+            .as_ref()
+            .is_some_and(|h| h.holds == Some(false));
+    if returned {
+        draft.reopen(now, "The rule still fires and health is disproved again");
+        return draft.perform_then(None, Next::Now);
+    }
+    let retention = world
+        .policy
+        .as_ref()
+        .map_or(recovery::DEFAULT_RETENTION, |p| {
+            p.recovery.retention.as_signed()
+        });
+    let Some(ended_at) = draft.status.timeline.ended_at else {
+        return draft.on_change();
+    };
+    let left = retention - now.duration_since(ended_at);
+    let awaited = drain::awaits_replacements(&draft.status);
+    // While its rule fires, a deleted fault would only be opened again from the same activation.
+    let silent = world.rule == RuleFacts::Silent || fault.spec.rule_ref.is_none();
+    if left <= SignedDuration::ZERO && silent && !awaited {
+        return draft.perform(Effect::Delete);
+    }
+    let soon = awaited || world.rule == RuleFacts::Firing;
+    draft.after(if soon {
+        POLL
+    } else {
+        left.clamp(POLL, SignedDuration::from_secs(600))
+    })
+}
+
+fn delete(fault: &Fault, world: &World, mut draft: Draft) -> Decision {
+    let Some(node) = world.node.as_ref().filter(|n| holds_mark(fault, n)) else {
+        return draft.perform(Effect::RemoveFinalizer);
+    };
+    if draft.running(Action::Uncordon, None).is_none() {
+        for i in 0..draft.status.attempts.len() {
+            if draft.status.attempts[i].outcome == Outcome::Running {
+                draft.finish(i, Outcome::Cancelled, "The fault is being deleted");
+            }
+        }
+        draft.begin(Action::Uncordon, None);
+        draft.reason(
+            "Deleting",
+            format!("The isolation of node {:?} is being undone", node.name),
+        );
+        draft.observe(Observation::ActionEnded(Action::Uncordon, false));
+    }
+    draft.perform(Effect::Uncordon)
+}

@@ -1,0 +1,91 @@
+//! Proof that must hold for some time without a gap. Only positive evidence counts, and only where somebody looked.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::world::Finding;
+
+/// Two looks that are further apart than this leave a gap: what happened in between is unknown.
+pub const LONGEST_GAP: SignedDuration = SignedDuration::from_secs(15);
+
+/// Since when the proof has held, given since when it had held before this finding.
+pub fn since(before: Option<Timestamp>, finding: &Finding) -> Option<Timestamp> {
+    if finding.holds != Some(true) {
+        return None;
+    }
+    let watched = finding
+        .asked_before
+        .is_some_and(|previous| finding.asked_at.duration_since(previous) <= LONGEST_GAP);
+    match before {
+        Some(since) if watched && since <= finding.asked_at => Some(since),
+        _ => Some(finding.asked_at),
+    }
+}
+
+/// The proof that has held since then is complete.
+pub fn is_complete(since: Option<Timestamp>, hold: SignedDuration, finding: &Finding) -> bool {
+    since.is_some_and(|since| finding.asked_at.duration_since(since) >= hold)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_000 + second).unwrap()
+    }
+
+    fn finding(holds: Option<bool>, asked: i64, before: Option<i64>) -> Finding {
+        Finding {
+            holds,
+            detail: String::new(),
+            asked_at: at(asked),
+            asked_before: before.map(at),
+        }
+    }
+
+    #[test]
+    fn it_counts_from_the_first_look() {
+        assert_eq!(since(None, &finding(Some(true), 5, None)), Some(at(5)));
+        assert_eq!(
+            since(Some(at(5)), &finding(Some(true), 6, Some(5))),
+            Some(at(5))
+        );
+        assert!(is_complete(
+            Some(at(5)),
+            SignedDuration::from_secs(2),
+            &finding(Some(true), 7, Some(6))
+        ));
+        assert!(!is_complete(
+            Some(at(5)),
+            SignedDuration::from_secs(3),
+            &finding(Some(true), 7, Some(6))
+        ));
+    }
+
+    #[test]
+    fn unknown_and_false_start_it_anew() {
+        assert_eq!(since(Some(at(1)), &finding(None, 5, Some(4))), None);
+        assert_eq!(since(Some(at(1)), &finding(Some(false), 5, Some(4))), None);
+    }
+
+    #[test]
+    fn nobody_looked_while_the_controller_was_down() {
+        assert_eq!(
+            since(Some(at(1)), &finding(Some(true), 500, None)),
+            Some(at(500))
+        );
+        assert_eq!(
+            since(Some(at(1)), &finding(Some(true), 500, Some(1))),
+            Some(at(500))
+        );
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_starts_it_anew() {
+        assert_eq!(
+            since(Some(at(900)), &finding(Some(true), 5, Some(4))),
+            Some(at(5))
+        );
+    }
+}

@@ -1,0 +1,3 @@
+//! How well: which pod replaces which, and how long recovery took. Pure.
+
+pub mod matching;
