@@ -133,22 +133,13 @@ pub fn awaits_replacements(status: &GpuFaultStatus) -> bool {
 }
 
 /// The pods that the last failed drain left behind.
-pub fn stayed(status: &GpuFaultStatus) -> Vec<PodRef> {
-    let Some(attempt) = status
+pub fn stayed(status: &GpuFaultStatus) -> &[PodRef] {
+    let failed = status
         .attempts
         .iter()
         .rev()
-        .find(|a| a.outcome == Outcome::Failed)
-    else {
-        return Vec::new();
-    };
-    let displaced = |pod: &PodRef| status.displaced_pods.iter().any(|d| d.pod.uid == pod.uid);
-    attempt
-        .pods
-        .iter()
-        .filter(|p| !displaced(p))
-        .cloned()
-        .collect()
+        .find(|a| a.outcome == Outcome::Failed);
+    failed.map(|a| a.stayed.as_slice()).unwrap_or_default()
 }
 
 /// The pods by name, the first ten of them.
