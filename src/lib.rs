@@ -11,6 +11,9 @@
 //! ```
 
 pub mod api;
+pub mod cli;
+pub mod commands;
+pub mod exporter;
 pub mod guards;
 pub mod http;
 pub mod kmsg;

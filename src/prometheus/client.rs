@@ -157,6 +157,27 @@ impl Client {
         response::range(&self.ask("api/v1/query_range", &form).await?)
     }
 
+    /// Whether the server understands an expression, without evaluating it where the server can do that.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError::BadData`] when it does not, and the other variants when it could not be asked.
+    pub async fn parse(&self, expr: &str, at: Timestamp) -> Result<(), QueryError> {
+        let form = [("query", expr.to_owned())];
+        match self.ask("api/v1/parse_query", &form).await {
+            Ok(_) => Ok(()),
+            // Older and other servers have no such path: a query shows the same.
+            Err(QueryError::BadAnswer(_)) => match self.query(expr, at).await {
+                Ok(_) | Err(QueryError::Execution(_) | QueryError::Partial(_)) => Ok(()),
+                Err(QueryError::WrongResultType(kind)) => Err(QueryError::BadData(format!(
+                    "the result is a {kind}; a rule needs a vector or scalar"
+                ))),
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(error),
+        }
+    }
+
     async fn ask(&self, path: &str, form: &[(&str, String)]) -> Result<Vec<u8>, QueryError> {
         let mut parameters: Vec<(&str, &str)> = form
             .iter()

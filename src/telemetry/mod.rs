@@ -3,6 +3,7 @@
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
 /// The form of the log.
@@ -47,7 +48,8 @@ pub fn start_logging(options: &LogOptions) -> Result<(), LogError> {
         .map_err(|error| LogError::Filter(options.log_level.clone(), error))?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     match options.log_format {
         LogFormat::Text => log.try_init(),
         LogFormat::Json => log.json().flatten_event(true).try_init(),

@@ -39,7 +39,14 @@ fn the_form_with_an_unknown_process() {
 
 #[test]
 fn each_generation() {
-    let rows: &[(&str, u32, Option<u32>, Option<&str>, &str)] = &[
+    type Row = (
+        &'static str,
+        u32,
+        Option<u32>,
+        Option<&'static str>,
+        &'static str,
+    );
+    let rows: &[Row] = &[
         (
             "NVRM: Xid (0000:03:00): 13, 0003 00000000 00008297 00001b0c",
             13,

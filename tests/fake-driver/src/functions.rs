@@ -169,7 +169,8 @@ macro_rules! export {
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> Return {
-            code((|| $body)())
+            let answer = || -> Result<(), Return> { $body };
+            code(answer())
         }
     )*};
 }

@@ -1,0 +1,23 @@
+//! The command line.
+
+use crate::commands;
+use crate::telemetry::LogOptions;
+
+/// Closes the loop between a GPU fault and a healthy GPU on Kubernetes, judged by Prometheus
+#[derive(Debug, clap::Parser)]
+#[command(name = "gpu-remediator", version, propagate_version = true)]
+pub struct Cli {
+    /// How to log
+    #[command(flatten)]
+    pub log: LogOptions,
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Serves what the GPU driver and the kernel log tell, as metrics
+    Exporter(commands::exporter::ExporterArgs),
+}

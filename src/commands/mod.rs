@@ -1,0 +1,4 @@
+//! One file per subcommand.
+
+pub mod exporter;
+pub mod rules_check;
