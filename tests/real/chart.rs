@@ -9,9 +9,9 @@ use serde_json::json;
 
 use crate::harness::chart::{self, NAMESPACE};
 use crate::harness::cluster::Cluster;
-use crate::harness::{kubeconfig, nodes};
 use crate::harness::tools::{helm, kubectl, repository};
 use crate::harness::wait::{eventually, seconds};
+use crate::harness::{kubeconfig, nodes};
 
 #[test]
 fn helm_lint_finds_nothing() {
@@ -133,7 +133,9 @@ async fn the_controller_may_do_its_work_and_nothing_besides() {
     let cluster = Cluster::start().await;
     let product = chart::install(&cluster).await;
     let client = kubeconfig::client(&product).await;
-    let may = async |verb: &str, resource: &str, namespace: &str| may(&client, verb, resource, namespace).await;
+    let may = async |verb: &str, resource: &str, namespace: &str| {
+        may(&client, verb, resource, namespace).await
+    };
     for (verb, resource) in [
         ("patch", "nodes"),
         ("watch", "pods"),
@@ -147,7 +149,10 @@ async fn the_controller_may_do_its_work_and_nothing_besides() {
         ("patch", "remediationpolicies.gpu-remediator.dev/status"),
         ("create", "events.events.k8s.io"),
     ] {
-        assert!(may(verb, resource, "inference").await, "{verb} {resource} is denied");
+        assert!(
+            may(verb, resource, "inference").await,
+            "{verb} {resource} is denied"
+        );
     }
     assert!(may("update", "leases.coordination.k8s.io", NAMESPACE).await);
 
@@ -172,7 +177,10 @@ async fn the_controller_may_do_its_work_and_nothing_besides() {
         ("update", "leases.coordination.k8s.io"),
         ("*", "*.*"),
     ] {
-        assert!(!may(verb, resource, "inference").await, "{verb} {resource} is allowed");
+        assert!(
+            !may(verb, resource, "inference").await,
+            "{verb} {resource} is allowed"
+        );
     }
 }
 
