@@ -253,6 +253,21 @@ impl Controller {
     }
 }
 
+/// The value of `series`, written as in the text format with its labels, on a
+/// page of metrics.
+///
+/// # Panics
+///
+/// When the page has no such series.
+pub(crate) fn sample(page: &str, series: &str) -> f64 {
+    page.lines()
+        .find_map(|line| {
+            let value = line.strip_prefix(series)?.strip_prefix(' ')?;
+            value.parse().ok()
+        })
+        .unwrap_or_else(|| panic!("no {series} in\n{page}"))
+}
+
 async fn page(http: &reqwest::Client, address: SocketAddr) -> String {
     http.get(format!("http://{address}/metrics"))
         .send()

@@ -7,7 +7,7 @@ use kube::Api;
 use super::policy::Policy;
 use super::world::{Application, FINE, INFERENCE, World};
 use crate::harness::chart::{LEASE, NAMESPACE};
-use crate::harness::product::{CHART_ELECTION, Controller};
+use crate::harness::product::{CHART_ELECTION, Controller, sample};
 use crate::harness::wait::{eventually, seconds, throughout};
 use crate::harness::workload;
 
@@ -96,15 +96,17 @@ async fn of_two_controllers_one_acts_and_the_other_goes_on_within_the_lease_time
 
     world.fail_gpu();
     at_the_gate(&world).await;
-    assert_eq!(leading(&first).await, "1");
-    assert_eq!(leading(&second).await, "0");
+    assert_eq!(leading(&first).await, 1.0);
+    assert_eq!(leading(&second).await, 0.0);
     let idle = second.metrics().await;
-    assert!(
-        idle.lines()
-            .filter(|line| line.starts_with("gpu_remediator_actions_total"))
-            .all(|line| line.ends_with(" 0")),
-        "the one that does not lead has acted:\n{idle}"
-    );
+    for action in ["Cordon", "EvictPods", "Verify", "Uncordon"] {
+        let series = format!("gpu_remediator_actions_total{{action=\"{action}\"}}");
+        assert_eq!(
+            sample(&idle, &series),
+            0.0,
+            "the one that does not lead has acted"
+        );
+    }
 
     first.kill();
     world.application(OPEN).await;
@@ -122,15 +124,10 @@ async fn of_two_controllers_one_acts_and_the_other_goes_on_within_the_lease_time
         .await;
     world.repair();
     world.expect_recovered().await;
-    assert_eq!(leading(&second).await, "1");
+    assert_eq!(leading(&second).await, 1.0);
 }
 
 /// What the controller says about leading.
-async fn leading(controller: &Controller) -> String {
-    let metrics = controller.metrics().await;
-    metrics
-        .lines()
-        .find_map(|line| line.strip_prefix("gpu_remediator_leader "))
-        .unwrap_or_else(|| panic!("no gpu_remediator_leader in\n{metrics}"))
-        .to_owned()
+async fn leading(controller: &Controller) -> f64 {
+    sample(&controller.metrics().await, "gpu_remediator_leader")
 }

@@ -4,6 +4,7 @@ use gpu_remediator::api::{Phase, conditions};
 
 use super::policy::Policy;
 use super::world::{Application, FAULTY, FINE, GPU, INFERENCE, World};
+use crate::harness::product::sample;
 use crate::harness::wait::{eventually, seconds, throughout};
 use crate::harness::workload;
 
@@ -136,23 +137,26 @@ async fn from_a_line_in_the_kernel_log_to_recovered() {
     })
     .await;
     let metrics = controller.metrics().await;
-    for line in [
-        "gpu_remediator_fault_to_isolated_seconds_count 1",
-        "gpu_remediator_fault_to_workload_recovered_seconds_count 1",
-        "gpu_remediator_fault_to_node_back_seconds_count 1",
-        "gpu_remediator_pods_displaced_total 4",
-        "gpu_remediator_pod_reschedules_total 4",
-        "gpu_remediator_pod_reschedule_failures_total{reason=\"unschedulable\"} 0",
-        "gpu_remediator_faults{phase=\"Recovered\"} 1",
-        "gpu_remediator_faults{phase=\"Processing\"} 0",
-        "gpu_remediator_holds_total{reason=\"PausedByGuard\"} 1",
-        "gpu_remediator_nodes_isolated 0",
-        "gpu_remediator_leader 1",
+    for (series, value) in [
+        ("gpu_remediator_fault_to_isolated_seconds_count", 1.0),
+        (
+            "gpu_remediator_fault_to_workload_recovered_seconds_count",
+            1.0,
+        ),
+        ("gpu_remediator_fault_to_node_back_seconds_count", 1.0),
+        ("gpu_remediator_pods_displaced_total", 4.0),
+        ("gpu_remediator_pod_reschedules_total", 4.0),
+        (
+            "gpu_remediator_pod_reschedule_failures_total{reason=\"unschedulable\"}",
+            0.0,
+        ),
+        ("gpu_remediator_faults{phase=\"Recovered\"}", 1.0),
+        ("gpu_remediator_faults{phase=\"Processing\"}", 0.0),
+        ("gpu_remediator_holds_total{reason=\"PausedByGuard\"}", 1.0),
+        ("gpu_remediator_nodes_isolated", 0.0),
+        ("gpu_remediator_leader", 1.0),
     ] {
-        assert!(
-            metrics.lines().any(|has| has == line),
-            "{line} is missing in\n{metrics}"
-        );
+        assert_eq!(sample(&metrics, series), value, "{series}");
     }
     // Each step was told as an Event about the fault.
     let events = crate::harness::tools::kubectl(
