@@ -20,4 +20,18 @@ pub struct Cli {
 pub enum Command {
     /// Serves what the GPU driver and the kernel log tell, as metrics
     Exporter(commands::exporter::ExporterArgs),
+    /// Evaluates rules, opens faults, isolates, evicts, verifies and gives nodes back
+    Controller(commands::controller::ControllerArgs),
+    /// Works with rule files
+    #[command(subcommand)]
+    Rules(Rules),
+    /// Prints the custom resource definitions as YAML
+    Crds(commands::crds::CrdsArgs),
+}
+
+/// What can be done with rule files.
+#[derive(Debug, clap::Subcommand)]
+pub enum Rules {
+    /// Checks rule files and points at what is wrong
+    Check(commands::rules_check::RulesCheckArgs),
 }

@@ -13,6 +13,7 @@
 pub mod api;
 pub mod cli;
 pub mod commands;
+pub mod controller;
 pub mod exporter;
 pub mod guards;
 pub mod http;
