@@ -160,6 +160,53 @@ async fn a_call_that_hangs_stops_neither_the_scrape_nor_the_other_gpu() {
 }
 
 #[tokio::test]
+async fn a_gpu_that_hangs_or_is_lost_from_the_start_has_an_index_only() {
+    let mut scenario = Scenario::healthy(3);
+    scenario.gpus[0].hang_seconds = 600.0;
+    scenario.gpus[2].state = GpuState::Lost;
+    let exporter = Exporter::on_fake_driver(&scenario).await;
+    let told = |metrics: &Metrics| {
+        metrics.is("gpu_collect_hung", &[r#"node="node-1",gpu="0"}"#], 1.0)
+            && metrics.is("gpu_lost", &[r#"node="node-1",gpu="2"}"#], 1.0)
+            && metrics.is("gpu_up", &[GPU_1], 1.0)
+    };
+    let metrics = exporter.until("both are told", told).await;
+    assert!(
+        metrics.is("gpu_up", &[r#"gpu="0"}"#], 0.0) && metrics.is("gpu_up", &[r#"gpu="2"}"#], 0.0)
+    );
+    exporter.set(&Scenario::healthy(3));
+    let metrics = exporter
+        .until("all are up", |metrics| {
+            metrics.values("gpu_up", &["UUID="]) == [1.0; 3]
+        })
+        .await;
+    assert_eq!(
+        metrics.values("gpu_up", &[]).len(),
+        3,
+        "the index alone is gone"
+    );
+}
+
+#[tokio::test]
+async fn a_driver_that_hangs_as_a_whole_stops_no_scrape() {
+    let mut scenario = Scenario::healthy(2);
+    let exporter = Exporter::on_fake_driver(&scenario).await;
+    exporter.until("both are healthy", healthy).await;
+    scenario.hang_seconds = 600.0;
+    exporter.set(&scenario);
+    let hung = |metrics: &Metrics| {
+        metrics.is("gpu_driver_error", &[r#"code="hung""#], 1.0)
+            && metrics.values("gpu_collect_hung", &[]) == [1.0; 2]
+    };
+    let metrics = exporter.until("it hangs", hung).await;
+    assert!(metrics.is("gpu_driver_up", &[], 0.0) && metrics.values("gpu_up", &[]) == [0.0; 2]);
+    assert!(metrics.values("gpu_lost", &[]) == [0.0; 2]);
+    scenario.hang_seconds = 0.0;
+    exporter.set(&scenario);
+    exporter.until("both are healthy again", healthy).await;
+}
+
+#[tokio::test]
 async fn a_driver_that_is_not_there_is_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     let library = directory.path().join("libnvidia-ml.so.1");
