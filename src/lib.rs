@@ -12,6 +12,7 @@
 
 pub mod api;
 pub mod commands;
+pub mod controller;
 pub mod guards;
 pub mod kubernetes;
 pub mod prometheus;
