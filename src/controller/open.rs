@@ -164,7 +164,7 @@ fn fingerprint<'a>(subject: &'a Subject, node_uid: &'a str, alert: &'a str) -> F
 fn spec(opening: &Opening, node_uid: &str, fingerprint: String) -> GpuFaultSpec {
     let subject = &opening.subject;
     let gpu = GpuRef {
-        index: subject.gpu.map(|index| index.to_string()),
+        index: subject.gpu.clone(),
         uuid: subject.uuid.clone(),
         pci_bus_id: subject.pci_bus_id.clone(),
     };

@@ -29,6 +29,8 @@ pub struct Alert {
     pub active_at: Timestamp,
     /// The time of the sample that was seen last.
     pub sample_time: Timestamp,
+    /// Whether the series was there when it was last looked for; `keep_firing_for` keeps an alert that is not.
+    pub seen: bool,
 }
 
 /// What an evaluation made of an answer.
@@ -42,8 +44,8 @@ pub struct Evaluation {
     pub resolved: Vec<Alert>,
     /// Why nothing is known; the alerts then are as they were before, and nothing may be opened or closed on them.
     pub error: Option<Unknown>,
-    /// How many samples were NaN or histograms, and so no evidence.
-    pub without_number: usize,
+    /// The labels of samples that were NaN or histograms: of them nothing is known.
+    pub unclear: BTreeSet<Labels>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -64,6 +66,7 @@ impl Element {
             value: self.value,
             active_at: self.active_at,
             sample_time: self.sample_time,
+            seen: self.keep_firing_since.is_none(),
         }
     }
 }
@@ -130,7 +133,8 @@ impl RuleState {
     #[must_use]
     pub fn restored(mut self, status: &RuleStatus, now: Timestamp) -> Self {
         for saved in &status.active {
-            let Some(active_at) = saved.active_at.as_ref().map(|time| time.0) else {
+            // The clock of the earlier process may have been ahead; a time to come would stop the counting.
+            let Some(active_at) = saved.active_at.as_ref().map(|time| time.0.min(now)) else {
                 continue;
             };
             if saved.labels.get("alertname") != Some(&self.alert)
@@ -156,7 +160,7 @@ impl RuleState {
                 },
             );
         }
-        self.last_evaluation = status.last_evaluation.as_ref().map(|time| time.0);
+        self.last_evaluation = status.last_evaluation.as_ref().map(|time| time.0.min(now));
         self.series_seen = status.series_seen;
         self
     }
@@ -203,7 +207,7 @@ impl RuleState {
         }
         self.last_error = None;
         let mut evaluation = Evaluation {
-            without_number: seen.without_number.len(),
+            unclear: seen.without_number.clone(),
             ..Evaluation::default()
         };
         self.advance_missing(now, &seen, &mut evaluation);

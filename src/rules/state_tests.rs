@@ -153,7 +153,7 @@ fn promise_1_nan_and_histograms_neither_open_nor_close() {
     let mut state = state("0s", "0s");
     let evaluation = state.evaluate(at(0), &answer(&[("a", f64::NAN)]));
     assert!(evaluation.firing.is_empty());
-    assert_eq!(evaluation.without_number, 1);
+    assert_eq!(evaluation.unclear.len(), 1);
     state.evaluate(at(10), &answer(&[("a", 1.0)]));
     let evaluation = state.evaluate(at(20), &answer(&[("a", f64::NAN)]));
     assert_eq!(nodes(&evaluation.firing), ["a"]);
@@ -161,7 +161,7 @@ fn promise_1_nan_and_histograms_neither_open_nor_close() {
     histogram.samples[0].value = SampleValue::Histogram;
     let evaluation = state.evaluate(at(30), &Ok(histogram));
     assert_eq!(nodes(&evaluation.firing), ["a"]);
-    assert_eq!(evaluation.without_number, 1);
+    assert_eq!(evaluation.unclear.len(), 1);
 }
 
 #[test]
@@ -267,6 +267,16 @@ fn a_clock_that_was_set_back_does_not_undo_what_was_counted() {
         nodes(&state.evaluate(at(120), &answer(&[("a", 1.0)])).newly_firing),
         ["a"]
     );
+}
+
+#[test]
+fn an_earlier_process_whose_clock_was_ahead_does_not_stop_the_counting() {
+    let mut first = state("20s", "0s");
+    first.evaluate(at(10_000), &answer(&[("a", 1.0)]));
+    let mut second = state("20s", "0s").restored(&first.status(), at(0));
+    second.evaluate(at(10), &answer(&[("a", 1.0)]));
+    let evaluation = second.evaluate(at(20), &answer(&[("a", 1.0)]));
+    assert_eq!(nodes(&evaluation.newly_firing), ["a"]);
 }
 
 proptest! {

@@ -11,8 +11,8 @@ pub struct Subject {
     pub node: String,
     /// The UUID of the GPU; absent when the alert is about the whole node.
     pub uuid: Option<String>,
-    /// The index of the GPU.
-    pub gpu: Option<u32>,
+    /// The index of the GPU on its node, as the exporter writes it.
+    pub gpu: Option<String>,
     /// The PCI bus address of the GPU.
     pub pci_bus_id: Option<String>,
     /// The Xid: the rule's own, or the label `xid`.
@@ -80,7 +80,7 @@ impl SubjectTemplates {
         Ok(Subject {
             node,
             uuid,
-            gpu: label("gpu").and_then(|index| index.parse().ok()),
+            gpu: label("gpu"),
             pci_bus_id: label("pci_bus_id"),
             xid: self
                 .xid
@@ -117,7 +117,7 @@ mod tests {
             Subject {
                 node: "a".into(),
                 uuid: Some("GPU-1".into()),
-                gpu: Some(3),
+                gpu: Some("3".into()),
                 pci_bus_id: Some("00000000:3B:00.0".into()),
                 xid: Some(79),
             }
