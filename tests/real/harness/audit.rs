@@ -16,8 +16,6 @@ pub(crate) struct Request {
     pub(crate) object_ref: Option<ObjectRef>,
     /// How it was answered; absent while a watch is open.
     pub(crate) response_status: Option<ResponseStatus>,
-    /// When the request arrived, RFC 3339.
-    pub(crate) request_received_timestamp: String,
     /// When this line was written, RFC 3339.
     pub(crate) stage_timestamp: String,
     /// `ResponseStarted` for a watch that opens, `ResponseComplete` at the end.
@@ -68,6 +66,22 @@ impl Request {
         self.response_status
             .as_ref()
             .map_or(0, |status| status.code)
+    }
+
+    /// The request as one line for people.
+    pub(crate) fn line(&self) -> String {
+        let object = self.object_ref.clone().unwrap_or_default();
+        format!(
+            "{} {} {} {}/{} {} {} {}",
+            self.stage_timestamp,
+            self.stage,
+            self.verb,
+            object.resource,
+            object.subresource,
+            object.namespace,
+            object.name,
+            self.code()
+        )
     }
 
     /// The name of the object, or an empty one.

@@ -277,16 +277,19 @@ impl World {
         (nodes::is_cordoned(&node), mark)
     }
 
+    /// The product's requests, oldest first.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        let product = format!("system:serviceaccount:{NAMESPACE}:{CONTROLLER_ACCOUNT}");
+        let mut requests = self.cluster.audit();
+        requests.retain(|request| request.user.username == product);
+        requests
+    }
+
     /// The product's answered requests for evictions, oldest first.
     pub(crate) fn evictions(&self) -> Vec<Request> {
-        let product = format!("system:serviceaccount:{NAMESPACE}:{CONTROLLER_ACCOUNT}");
-        self.cluster
-            .audit()
-            .into_iter()
-            .filter(|request| {
-                request.user.username == product && request.is("create", "pods", "eviction")
-            })
-            .collect()
+        let mut requests = self.requests();
+        requests.retain(|request| request.is("create", "pods", "eviction"));
+        requests
     }
 
     /// Names of the pods whose eviction was accepted, in order.
@@ -300,11 +303,10 @@ impl World {
 
     /// Requests of the product that were refused for want of a right.
     pub(crate) fn forbidden(&self) -> Vec<String> {
-        self.cluster
-            .audit()
+        self.requests()
             .iter()
-            .filter(|request| request.code() == 403 && request.user.username.contains(NAMESPACE))
-            .map(|request| format!("{} {:?}", request.verb, request.object_ref))
+            .filter(|request| request.code() == 403)
+            .map(Request::line)
             .collect()
     }
 
@@ -349,5 +351,27 @@ impl World {
     /// Lets the repair succeed: the driver answers for the GPU again.
     pub(crate) fn repair(&mut self) {
         self.faulty.heal(GPU);
+    }
+}
+
+impl Drop for World {
+    /// Shows what the objects say when a test has failed.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let answer = kubectl(
+                self.cluster.admin_kubeconfig(),
+                [
+                    "get",
+                    "gpufaults,gpufaultrules,remediationpolicies",
+                    "-o",
+                    "yaml",
+                    "--request-timeout=5s",
+                ],
+                "",
+            );
+            eprintln!("---- the objects\n{}{}", answer.stdout, answer.stderr);
+            let requests: Vec<String> = self.requests().iter().map(Request::line).collect();
+            eprintln!("---- the product's requests\n{}", requests.join("\n"));
+        }
     }
 }
