@@ -1,0 +1,3 @@
+//! Proof of the phase machine, in a small simulated world.
+
+mod simulated;
