@@ -1,31 +1,44 @@
 //! The entry of the `gpu-remediator` binary.
+
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use gpu_remediator::commands::rules_check::{self, RulesCheckArgs};
+use clap::Parser;
+use gpu_remediator::cli::{Cli, Command, Rules};
+use gpu_remediator::{commands, telemetry};
 
-#[derive(Parser)]
-#[command(version, about)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
+// Few threads: the work is waiting, and a GPU node has a hundred cores.
+#[tokio::main(worker_threads = 2)]
+async fn main() -> ExitCode {
+    // It fails only where a provider is installed already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let cli = Cli::parse();
+    match run(cli).await {
+        Ok(code) => code,
+        // Whoever reads our output has seen enough, as in `crds | head`.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("gpu-remediator: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
-#[derive(Subcommand)]
-enum Command {
-    /// Work with rule files.
-    #[command(subcommand)]
-    Rules(Rules),
+async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    telemetry::start_logging(&cli.log)?;
+    match cli.command {
+        Command::Exporter(args) => commands::exporter::run(args).await?,
+        Command::Controller(args) => commands::controller::run(args).await?,
+        Command::Rules(Rules::Check(args)) => {
+            return commands::rules_check::run(&args, &mut std::io::stdout().lock()).await;
+        }
+        Command::Crds(args) => commands::crds::run(&args, &mut std::io::stdout().lock())?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
-#[derive(Subcommand)]
-enum Rules {
-    /// Check rule files and point at what is wrong.
-    Check(RulesCheckArgs),
-}
-
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> anyhow::Result<ExitCode> {
-    let Command::Rules(Rules::Check(args)) = Cli::parse().command;
-    rules_check::run(&args, &mut std::io::stdout().lock()).await
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
 }
