@@ -17,7 +17,8 @@ async fn main() -> ExitCode {
         // Whoever reads our output has seen enough, as in `crds | head`.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("gpu-remediator: {error:#}");
+            // The causes on one line; a backtrace helps nobody who chose a port in use.
+            eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -90,6 +90,14 @@ pub struct ControllerArgs {
         value_name = "DURATION"
     )]
     pub retry_period: PromDuration,
+    /// How often rule groups that name no interval are evaluated
+    #[arg(
+        long,
+        env = "GPU_REMEDIATOR_EVALUATION_INTERVAL",
+        default_value = "5s",
+        value_name = "DURATION"
+    )]
+    pub evaluation_interval: PromDuration,
     /// Namespaces whose pods are never evicted
     #[arg(
         long,
@@ -129,6 +137,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         lease_duration,
         renew_deadline,
         retry_period,
+        evaluation_interval,
         protected_namespaces,
     } = args;
     let mut options = Options::new(prometheus);
@@ -146,6 +155,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
             retry_period: retry_period.into(),
         },
         protected_namespaces,
+        evaluation_interval: evaluation_interval.into(),
     };
     controller::run(settings, stop).await?;
     Ok(())

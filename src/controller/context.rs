@@ -41,12 +41,12 @@ pub struct Context {
     pub nudges: Nudges,
     /// Namespaces whose pods are never evicted.
     pub protected_namespaces: Vec<String>,
+    /// The interval of rule groups that name none.
+    pub evaluation_interval: std::time::Duration,
     /// One admission at a time: the budget is counted and used in one go.
     pub admission: tokio::sync::Mutex<()>,
     /// A policy has changed: a person may have resumed it.
     pub policy_changed: tokio::sync::Notify,
-    /// A rule has changed.
-    pub rules_changed: tokio::sync::Notify,
     /// What was learned on the way and may be learned again.
     pub memory: Memory,
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 
@@ -254,11 +255,21 @@ async fn evict_all(
     let mut status = object.status.clone().unwrap_or_default();
     drain::note_evicted(&mut status, &accepted, Timestamp::now());
     for pod in &accepted {
-        ctx.events.publish(
+        let related = ObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Pod".into()),
+            namespace: Some(pod.namespace.clone()),
+            name: Some(pod.name.clone()),
+            uid: Some(pod.uid.clone()),
+            ..ObjectReference::default()
+        };
+        let message = format!("GPU pod {pod} was evicted");
+        ctx.events.publish_related(
             object.as_ref(),
+            Some(related),
             false,
             "PodEvicted",
-            &format!("GPU pod {pod} was evicted"),
+            &message,
         );
     }
     match faults::write_status(&ctx.clients.act, &object, status).await {

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::context::{Context, Memory};
-use super::evaluator;
+use super::evaluator::Evaluator;
 use super::fault_metrics::FaultMetrics;
 use super::guard_book::{self, GuardBook};
 use super::metrics::Metrics;
@@ -21,6 +21,8 @@ use super::nudges::Nudges;
 use super::open::Opener;
 use super::pod_watches::PodWatches;
 use super::reconcile::{error_policy, reconcile};
+use super::rule_group::Surroundings;
+use super::rule_metrics::RuleMetrics;
 use super::{serve, watches};
 use crate::api::names::RESUME_ANNOTATION;
 use crate::http::{BindError, Limits, Server};
@@ -47,6 +49,8 @@ pub struct Settings {
     pub lease: LeaseSettings,
     /// Namespaces whose pods are never evicted.
     pub protected_namespaces: Vec<String>,
+    /// The interval of rule groups that name none.
+    pub evaluation_interval: Duration,
 }
 
 /// The controller cannot run.
@@ -80,7 +84,7 @@ pub async fn run(settings: Settings, stop: CancellationToken) -> Result<(), RunE
     let mut registry = Registry::default();
     telemetry::register_build_info(&mut registry);
     let metrics = Metrics::register(&mut registry);
-    let evaluator_metrics = evaluator::Metrics::register(&mut registry);
+    let rule_metrics = RuleMetrics::register(&mut registry);
 
     let (acting, serving, campaigning) =
         (TaskTracker::new(), TaskTracker::new(), TaskTracker::new());
@@ -113,9 +117,9 @@ pub async fn run(settings: Settings, stop: CancellationToken) -> Result<(), RunE
         metrics,
         nudges,
         protected_namespaces: settings.protected_namespaces,
+        evaluation_interval: settings.evaluation_interval,
         admission: tokio::sync::Mutex::default(),
         policy_changed: tokio::sync::Notify::new(),
-        rules_changed: tokio::sync::Notify::new(),
         memory: Memory::default(),
         clients,
     });
@@ -146,9 +150,15 @@ pub async fn run(settings: Settings, stop: CancellationToken) -> Result<(), RunE
                 term = leadership.acquired(&terms) => term,
             };
             let Some(term) = term else { break };
+            // A stop ends the term; evaluations that are under way end by themselves.
+            let ending = async {
+                stopping.cancelled().await;
+                term.cancel();
+                std::future::pending::<()>().await;
+            };
             tokio::select! {
-                () = stopping.cancelled() => term.cancel(),
-                () = lead(&context, &prometheus, &evaluator_metrics, &term) => {}
+                () = ending => {}
+                () = lead(&context, &prometheus, &rule_metrics, &term) => {}
             }
             context.metrics.leader.set(0);
         }
@@ -175,7 +185,7 @@ pub async fn run(settings: Settings, stop: CancellationToken) -> Result<(), RunE
 async fn lead(
     ctx: &Arc<Context>,
     prometheus: &Prometheus,
-    evaluator_metrics: &evaluator::Metrics,
+    metrics: &RuleMetrics,
     term: &CancellationToken,
 ) {
     tokio::select! {
@@ -184,17 +194,25 @@ async fn lead(
     }
     ctx.metrics.leader.set(1);
     watches::nudge_all(ctx);
-    let opener = Arc::new(Opener::new(Arc::clone(ctx)));
-    tokio::select! {
-        () = term.cancelled() => {}
-        () = evaluator::run(ctx, prometheus, evaluator_metrics, opener, term.clone()) => {}
-        () = release_resumed(ctx) => {}
-    }
+    let policies = ctx.caches.policies.clone();
+    let surroundings = Surroundings {
+        prometheus: prometheus.clone(),
+        opener: Arc::new(Opener::new(Arc::clone(ctx))),
+        policy_exists: Arc::new(move |name| policies.get(&ObjectRef::new(name)).is_some()),
+        metrics: metrics.clone(),
+    };
+    let evaluator = Evaluator {
+        rules: ctx.caches.rules.clone(),
+        client: ctx.clients.act.clone(),
+        surroundings: Arc::new(surroundings),
+        default_interval: ctx.evaluation_interval,
+    };
+    tokio::join!(evaluator.run(term.clone()), release_resumed(ctx, term));
 }
 
 /// Releases the latch of each policy that a person has resumed.
-async fn release_resumed(ctx: &Context) {
-    loop {
+async fn release_resumed(ctx: &Context, term: &CancellationToken) {
+    while !term.is_cancelled() {
         let mut again = false;
         for policy in ctx.caches.policies.state() {
             if !policy.annotations().contains_key(RESUME_ANNOTATION)
@@ -225,6 +243,10 @@ async fn release_resumed(ctx: &Context) {
             }
         }
         let wait = Duration::from_secs(if again { 1 } else { 3600 });
-        let _ = tokio::time::timeout(wait, ctx.policy_changed.notified()).await;
+        tokio::select! {
+            () = term.cancelled() => {}
+            () = ctx.policy_changed.notified() => {}
+            () = tokio::time::sleep(wait) => {}
+        }
     }
 }

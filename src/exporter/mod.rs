@@ -6,14 +6,12 @@ mod sampler;
 mod series;
 mod state;
 
-use crate::http::{self, BindError, Limits, Router, Server};
+use crate::http::{self, BindError, Limits, Parts, Router, Server, StatusCode};
 use crate::kmsg::{Counters, Entry, KernelLog};
 use crate::nvml::DriverSource;
 use crate::telemetry;
 use crate::xid::{self, Parser};
 use collector::NodeCollector;
-use hyper::StatusCode;
-use hyper::http::request::Parts;
 use prometheus_client::registry::Registry;
 use sampler::{Pace, Shared, lock};
 use state::State;

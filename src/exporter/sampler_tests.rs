@@ -13,6 +13,8 @@ struct Held {
     most_inside: AtomicUsize,
     other_calls: AtomicUsize,
     sessions: AtomicUsize,
+    open: AtomicUsize,
+    most_open: AtomicUsize,
     absent: AtomicBool,
     lost: AtomicBool,
 }
@@ -26,7 +28,15 @@ impl DriverSource for Source {
             return Err(DriverError::Load("absent".to_owned()));
         }
         self.0.sessions.fetch_add(1, Ordering::SeqCst);
+        let open = self.0.open.fetch_add(1, Ordering::SeqCst) + 1;
+        self.0.most_open.fetch_max(open, Ordering::SeqCst);
         Ok(Arc::new(Open(Arc::clone(&self.0))))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -60,6 +70,8 @@ impl Driver for Open {
     fn sample(&self, index: u32) -> Result<Sample, DriverError> {
         if index != 0 {
             self.0.other_calls.fetch_add(1, Ordering::SeqCst);
+            // Long beside the interval, so that a call is under way nearly always.
+            std::thread::sleep(Duration::from_millis(10));
             return Ok(Sample::default());
         }
         let inside = self.0.inside.fetch_add(1, Ordering::SeqCst) + 1;
@@ -178,4 +190,6 @@ fn a_lost_gpu_is_looked_for_in_a_new_session() {
     });
     running.held.lost.store(false, Ordering::SeqCst);
     running.until("it is found again", Running::all_up);
+    // The library forgets a lost GPU only when nobody holds the old session any more.
+    assert_eq!(running.held.most_open.load(Ordering::SeqCst), 1);
 }

@@ -183,11 +183,11 @@ impl State {
             .since
             .take()
             .map_or(Duration::ZERO, |since| now.duration_since(since));
-        // An index that cannot be asked who it is now is the GPU that it was.
+        // An index that cannot be asked who it is now is the GPU that it was; of several, the one that did not answer before.
         let pci = asking.pci.or_else(|| {
-            self.gpus
-                .values()
-                .find(|gpu| gpu.identity.index == index)
+            let before = self.gpus.values().filter(|gpu| gpu.identity.index == index);
+            before
+                .min_by_key(|gpu| matches!(gpu.health, Health::Up(_)))
                 .map(|gpu| gpu.identity.pci)
         });
         let failure = match &result {

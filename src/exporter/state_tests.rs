@@ -92,6 +92,22 @@ fn when_the_others_move_up_an_index_the_lost_one_stays_lost() {
 }
 
 #[test]
+fn what_an_index_cannot_tell_is_not_held_against_a_gpu_that_answered() {
+    let (mut state, now) = healthy();
+    state.gpu_answered(0, Err(DriverError::GpuLost), now, at(1));
+    state.session_began();
+    state.gpu_identified(identity(0, "GPU-b", "0000:5e:00"));
+    state.gpu_answered(0, Ok(sample(Some(0))), now, at(2));
+    // In the next session the lost one may have its index back, and still not answer.
+    state.session_began();
+    state.gpu_answered(0, Err(DriverError::GpuLost), now, at(3));
+    assert_eq!(
+        up(&state, now),
+        [("GPU-a".to_owned(), false), ("GPU-b".to_owned(), true)]
+    );
+}
+
+#[test]
 fn a_call_hangs_after_the_deadline_and_only_for_its_own_gpu() {
     let (mut state, now) = healthy();
     state.gpu_asked(0, now);

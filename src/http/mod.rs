@@ -5,6 +5,9 @@ mod exposition;
 mod router;
 mod server;
 
+pub use hyper::StatusCode;
+pub use hyper::http::request::Parts;
+
 pub use exposition::{Format, metrics};
 pub use router::{Body, Handler, Response, Router, text};
 pub use server::{BindError, Limits, Server};

@@ -77,12 +77,15 @@ async fn a_client_that_says_nothing_is_sent_away() {
         ..Limits::default()
     })
     .await;
-    let answer = tokio::time::timeout(
-        Duration::from_secs(10),
-        exchange(running.address, "GET /quick HT"),
-    )
-    .await;
-    assert!(answer.is_ok(), "the connection stayed open");
+    for said in [
+        "",
+        "GET /quick HT",
+        "GET /quick HTTP/1.1\r\nHost: a\r\n\r\n",
+    ] {
+        let ended =
+            tokio::time::timeout(Duration::from_secs(10), exchange(running.address, said)).await;
+        assert!(ended.is_ok(), "the connection stayed open after {said:?}");
+    }
 }
 
 #[tokio::test]

@@ -58,6 +58,8 @@ pub struct KernelLog {
     path: PathBuf,
     last_sequence: Option<u64>,
     after_record: bool,
+    /// The failure that was logged last, so that it is said once and not at each try.
+    said: Option<ErrorKind>,
 }
 
 /// What was opened.
@@ -83,6 +85,7 @@ impl KernelLog {
             path: path.into(),
             last_sequence: None,
             after_record: false,
+            said: None,
         }
     }
 
@@ -96,13 +99,10 @@ impl KernelLog {
         stopped: impl Fn() -> bool,
         mut each: impl FnMut(Entry<'_>),
     ) {
-        let mut said = None;
         while !stopped() {
             let ended = match File::open(&self.path) {
                 Ok(file) => {
-                    said = None;
                     counters.open.store(true, Ordering::Relaxed);
-                    tracing::info!(path = %self.path.display(), "reading the kernel log");
                     self.read(file, counters, &stopped, &mut each)
                 }
                 Err(error) => Ended::Failed(error),
@@ -113,10 +113,9 @@ impl KernelLog {
                 Ended::Replaced => {}
                 Ended::Failed(error) => {
                     counters.errors.fetch_add(1, Ordering::Relaxed);
-                    // Said once for each kind of failure, not at each try.
-                    if said != Some(error.kind()) {
+                    if self.said != Some(error.kind()) {
                         tracing::warn!(path = %self.path.display(), %error, "cannot read the kernel log; trying again");
-                        said = Some(error.kind());
+                        self.said = Some(error.kind());
                     }
                     pause(CHECK, &stopped);
                 }
@@ -146,9 +145,15 @@ impl KernelLog {
         };
         let mut buffer = vec![0; BUFFER];
         let mut partial = Vec::new();
-        let (mut position, mut since_check) = (0u64, Duration::ZERO);
+        let (mut position, mut since_check, mut announced) = (0u64, Duration::ZERO, false);
         while !stopped() {
-            match file.read(&mut buffer) {
+            let read = file.read(&mut buffer);
+            if read.is_ok() && !announced {
+                announced = true;
+                self.said = None;
+                tracing::info!(path = %self.path.display(), "reading the kernel log");
+            }
+            match read {
                 Ok(0) => {
                     opened.written = None;
                     since_check += POLL;

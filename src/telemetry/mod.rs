@@ -23,7 +23,12 @@ pub struct LogOptions {
     #[arg(long, env = "LOG_FORMAT", value_enum, default_value_t, global = true)]
     pub log_format: LogFormat,
     /// What is logged: a level, or directives such as `info,gpu_remediator::kmsg=debug`
-    #[arg(long, env = "LOG_LEVEL", default_value = "info", global = true)]
+    #[arg(
+        long,
+        env = "LOG_LEVEL",
+        default_value = "info,kube_runtime=warn",
+        global = true
+    )]
     pub log_level: String,
 }
 

@@ -187,32 +187,42 @@ impl Gpu {
     }
 }
 
+/// The last good text and what it says.
+#[derive(Default)]
 struct Last {
     text: String,
-    scenario: Arc<Scenario>,
+    scenario: Option<Arc<Scenario>>,
 }
 
-static LAST: Mutex<Option<Last>> = Mutex::new(None);
+impl Last {
+    /// Takes in what the file holds now; parses it only where it has changed, and keeps what was where it is no scenario.
+    fn update(&mut self, text: String) {
+        if (self.scenario.is_none() || self.text != text)
+            && let Ok(scenario) = Scenario::parse(&text)
+        {
+            self.text = text;
+            self.scenario = Some(Arc::new(scenario));
+        }
+    }
+}
+
+static LAST: Mutex<Last> = Mutex::new(Last {
+    text: String::new(),
+    scenario: None,
+});
 
 /// The scenario as the file says it now; the last good one while the file cannot be read or understood.
 ///
-/// The file is read at every call, because a modification time is too coarse to notice two changes close together;
-/// the text is parsed only where it differs.
+/// The file is read at every call, because a modification time is too coarse to notice two changes close together.
 pub(crate) fn current() -> Option<Arc<Scenario>> {
     let read = std::env::var_os(SCENARIO_VARIABLE)
         .map(PathBuf::from)
         .and_then(|path| std::fs::read_to_string(path).ok());
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(text) = read
-        && last.as_ref().is_none_or(|last| last.text != text)
-        && let Ok(scenario) = Scenario::parse(&text)
-    {
-        *last = Some(Last {
-            text,
-            scenario: Arc::new(scenario),
-        });
+    if let Some(text) = read {
+        last.update(text);
     }
-    last.as_ref().map(|last| Arc::clone(&last.scenario))
+    last.scenario.clone()
 }
 
 #[cfg(test)]
@@ -243,6 +253,20 @@ mod tests {
         assert_eq!(scenario.gpus[0].state, GpuState::Healthy);
         assert_eq!(scenario.gpus[0].recovery_action, Some(0));
         assert_eq!(scenario.gpus[1].state, GpuState::Lost);
+    }
+
+    #[test]
+    fn half_a_file_changes_nothing() {
+        let mut last = Last::default();
+        let text = serde_saphyr::to_string(&Scenario::healthy(2)).unwrap();
+        last.update(text[..text.len() / 3].to_owned() + ": [");
+        assert_eq!(last.scenario, None);
+        last.update(text.clone());
+        assert_eq!(last.scenario.as_deref(), Some(&Scenario::healthy(2)));
+        last.update("gpus:\n  - {uuid: GPU".to_owned());
+        assert_eq!(last.scenario.as_deref(), Some(&Scenario::healthy(2)));
+        last.update(serde_saphyr::to_string(&Scenario::healthy(3)).unwrap());
+        assert_eq!(last.scenario.as_deref(), Some(&Scenario::healthy(3)));
     }
 
     #[test]
