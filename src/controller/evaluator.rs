@@ -6,54 +6,22 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
-use kube::runtime::reflector::{ObjectRef, Store};
-use tokio::sync::{Mutex, Notify};
+use kube::runtime::reflector::Store;
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::context::Context;
 use super::opening::FaultOpener;
 use super::rule_group::{GroupRun, Surroundings};
-pub use super::rule_metrics::RuleMetrics as Metrics;
 use super::rule_status::StatusWriter;
 use crate::api::rule::{GpuFaultRule, RuleStatus};
-use crate::prometheus::client::Client as Prometheus;
 use crate::rules::schedule::Schedule;
 
-/// How often the local copy of the rules is compared with what is being evaluated, besides at each change. It costs no
-/// request.
-const LOOK_FOR_CHANGES: Duration = Duration::from_secs(5);
-
-/// The interval of groups that name none.
-const DEFAULT_INTERVAL: Duration = Duration::from_secs(15);
+/// How often the local copy of the rules is compared with what is being evaluated. It costs no request.
+const LOOK_FOR_CHANGES: Duration = Duration::from_millis(500);
 
 /// How often the states are compared with what the object says.
 const LOOK_AT_STATUS: Duration = Duration::from_secs(1);
-
-/// Evaluates every rule until `term` is cancelled. The caches must have been read.
-pub async fn run<O: FaultOpener>(
-    ctx: &Arc<Context>,
-    prometheus: &Prometheus,
-    metrics: &Metrics,
-    opener: Arc<O>,
-    term: CancellationToken,
-) {
-    let caches = Arc::clone(&ctx.caches);
-    let evaluator = Evaluator {
-        rules: ctx.caches.rules.clone(),
-        client: ctx.clients.act.clone(),
-        surroundings: Arc::new(Surroundings {
-            prometheus: prometheus.clone(),
-            opener,
-            policy_exists: Arc::new(move |name| {
-                caches.policies.get(&ObjectRef::new(name)).is_some()
-            }),
-            metrics: metrics.clone(),
-        }),
-        default_interval: DEFAULT_INTERVAL,
-    };
-    evaluator.run(&ctx.rules_changed, term).await;
-}
 
 /// Evaluates rules.
 pub struct Evaluator<O> {
@@ -77,9 +45,8 @@ struct ObjectRun {
 }
 
 impl<O: FaultOpener> Evaluator<O> {
-    /// Evaluates until `cancel` is cancelled, which must happen as soon as this process no longer leads. `changed` tells
-    /// that the rules have changed.
-    pub async fn run(self, changed: &Notify, cancel: CancellationToken) {
+    /// Evaluates until `cancel` is cancelled, which must happen as soon as this process no longer leads.
+    pub async fn run(self, cancel: CancellationToken) {
         let mut running: BTreeMap<String, ObjectRun> = BTreeMap::new();
         let mut look = tokio::time::interval(LOOK_FOR_CHANGES);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -87,10 +54,8 @@ impl<O: FaultOpener> Evaluator<O> {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => break,
-                () = changed.notified() => {}
-                _ = look.tick() => {}
+                _ = look.tick() => self.follow(&mut running, &cancel).await,
             }
-            self.follow(&mut running, &cancel).await;
         }
         for (_, run) in running {
             run.stop().await;

@@ -103,9 +103,7 @@ async fn follows_the_objects_and_writes_their_status() {
         default_interval: Duration::from_secs(15),
     };
     let cancel = CancellationToken::new();
-    let changed = Arc::new(Notify::new());
-    let (told, token) = (Arc::clone(&changed), cancel.clone());
-    let task = tokio::spawn(async move { evaluator.run(&told, token).await });
+    let task = tokio::spawn(evaluator.run(cancel.clone()));
     let opened = async |count: usize| {
         eventually(async || Some(opener.0.lock().unwrap().clone()).filter(|all| all.len() == count))
             .await
@@ -126,7 +124,6 @@ async fn follows_the_objects_and_writes_their_status() {
     );
 
     writer.apply_watcher_event(&Event::Apply(object(2, "second")));
-    changed.notify_one();
     assert_eq!(opened(2).await[1].subject.node, "b");
     eventually(async || {
         statuses(&api_server)
