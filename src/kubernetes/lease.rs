@@ -70,7 +70,10 @@ pub struct NotLeader;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Term {
     transitions: i32,
+    /// Until when we act without another renewal.
     valid_until: Instant,
+    /// When another process may take over, at the earliest.
+    expires: Instant,
 }
 
 /// What others see of our leadership.
@@ -80,10 +83,12 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// Fails unless we are the leader at this very moment. Every destructive call asks first.
-    pub fn check(&self) -> Result<(), NotLeader> {
+    /// Fails unless we are the leader at this very moment. Every destructive call asks first. Answers how long an effect
+    /// that begins now may take: until another process may take over at the earliest.
+    pub fn check(&self) -> Result<Duration, NotLeader> {
+        let now = Instant::now();
         match *self.term.borrow() {
-            Some(term) if Instant::now() < term.valid_until => Ok(()),
+            Some(term) if now < term.valid_until => Ok(term.expires.saturating_duration_since(now)),
             _ => Err(NotLeader),
         }
     }
@@ -305,9 +310,11 @@ impl Candidate {
         self.held = Some(Arc::new(lease));
         self.observed = None;
         let valid_until = began + self.settings.renew_deadline;
+        let expires = began + self.settings.duration;
         self.publish.send_replace(Some(Term {
             transitions,
             valid_until,
+            expires,
         }));
     }
 

@@ -1,5 +1,6 @@
 //! What is a fault: rule files, their lint, and the state of pending and firing alerts. Pure.
 
+pub mod activation;
 pub mod answer;
 pub mod file;
 pub mod lint;

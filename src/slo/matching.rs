@@ -104,12 +104,18 @@ pub fn follow(displaced: &mut [DisplacedPod], search: &Search<'_>) -> Vec<Option
                 best(pod, &owner, earliest, search, &taken)
             }
         };
-        pod.replacement = found.map(|c| Replacement {
+        let seen = found.map(|c| Replacement {
             name: c.name.clone(),
             uid: c.uid.clone(),
             node: c.node.clone(),
             ready_at: c.ready_since,
         });
+        // That the same pod is bound and starts is not worth a write of the object; who it is and how it ends is.
+        let is_other = pod.replacement.as_ref().map(|r| &r.uid) != seen.as_ref().map(|r| &r.uid);
+        let is_late = search.now.duration_since(evicted_at) >= search.deadline;
+        if is_other || is_late || found.is_some_and(|c| c.ready_since.is_some()) {
+            pod.replacement = seen;
+        }
         if let Some(candidate) = found {
             taken.insert(candidate.uid.clone());
             let elsewhere = candidate
@@ -133,7 +139,7 @@ pub fn follow(displaced: &mut [DisplacedPod], search: &Search<'_>) -> Vec<Option
             }
             _ => {}
         }
-        if search.now.duration_since(evicted_at) >= search.deadline {
+        if is_late {
             verdicts.push(Some(fail(pod, failure(found, search.faulty_node))));
         }
     }
