@@ -198,10 +198,14 @@ impl RuleRun {
             metrics.evaluated(&self.labels, slot, Some(UnknownReason::TemplateFailed));
             return;
         };
+        let before = judge.state.last_error().map(|error| error.reason);
         let evaluation = judge.state.evaluate(slot, answer);
         let failed = evaluation.error.as_ref().map(|error| error.reason);
         metrics.evaluated(&self.labels, slot, failed);
-        if let Some(error) = &evaluation.error {
+        // The counter tells how often; the log tells when it began.
+        if let Some(error) = &evaluation.error
+            && failed != before
+        {
             tracing::warn!(
                 rule = %self.reference.name, alert = %self.reference.alert, reason = %error.reason, error = %error.detail,
                 "a rule has no trustworthy answer; nothing opens and nothing closes on it"

@@ -2,6 +2,7 @@
 
 pub mod activation;
 pub mod answer;
+mod fields;
 pub mod file;
 pub mod lint;
 pub mod problem;
