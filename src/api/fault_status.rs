@@ -265,6 +265,10 @@ pub struct DisplacedPod {
     /// When the API server accepted its eviction. Absent: the eviction is intended, but has not been accepted yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evicted_at: Option<Timestamp>,
+    /// Set where the API server's answer was lost and `evictedAt` is only when the pod was found ending or gone: the
+    /// eviction, and thus the replacement, may be as old as this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evicted_after: Option<Timestamp>,
     /// The pod that took its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<Replacement>,

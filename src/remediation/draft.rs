@@ -36,6 +36,11 @@ impl Draft {
         }
     }
 
+    /// The time of the decision.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
     /// Sets one condition.
     pub fn condition(&mut self, type_: &str, status: Option<bool>, reason: &str, message: &str) {
         let list = &mut self.status.conditions;
@@ -96,10 +101,20 @@ impl Draft {
         }
     }
 
+    /// No guard holds the fault any more.
+    pub fn release(&mut self, reason: &str, message: &str) {
+        for condition in [conditions::PAUSED, conditions::STOPPED] {
+            if conditions::is_true(&self.status.conditions, condition) {
+                self.condition(condition, Some(false), reason, message);
+            }
+        }
+    }
+
     /// The fault has ended, or has failed.
     pub fn end(&mut self, phase: Phase, reason: &'static str, message: impl Into<String>) {
         let message = message.into();
         let succeeded = phase == Phase::Recovered;
+        self.release("Ended", "The fault has ended");
         self.condition(conditions::SUCCEEDED, Some(succeeded), reason, &message);
         self.status.timeline.ended_at = Some(self.now);
         self.status.healthy_since = None;

@@ -99,7 +99,10 @@ pub fn follow(displaced: &mut [DisplacedPod], search: &Search<'_>) -> Vec<Option
             .and_then(|r| search.candidates.iter().find(|c| c.uid == r.uid));
         let found = match known.filter(|c| !c.ending) {
             Some(candidate) => Some(candidate),
-            None => best(pod, &owner, evicted_at, search, &taken),
+            None => {
+                let earliest = pod.evicted_after.unwrap_or(evicted_at);
+                best(pod, &owner, earliest, search, &taken)
+            }
         };
         pod.replacement = found.map(|c| Replacement {
             name: c.name.clone(),
@@ -146,7 +149,7 @@ fn fail(pod: &mut DisplacedPod, reason: &str) -> String {
 fn best<'a>(
     pod: &DisplacedPod,
     owner: &OwnerRef,
-    evicted_at: Timestamp,
+    earliest: Timestamp,
     search: &Search<'a>,
     taken: &BTreeSet<String>,
 ) -> Option<&'a Candidate> {
@@ -157,7 +160,7 @@ fn best<'a>(
             c.namespace == pod.pod.namespace
                 && c.owner.as_ref().is_some_and(|o| o.uid == owner.uid)
                 && c.slot == pod.slot
-                && c.created + SKEW >= evicted_at
+                && c.created + SKEW >= earliest
                 && !c.ending
                 && !taken.contains(&c.uid)
         })
