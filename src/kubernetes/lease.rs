@@ -228,11 +228,10 @@ impl Candidate {
             };
         };
         let spec = lease.spec.clone().unwrap_or_default();
-        let free = spec
-            .holder_identity
-            .as_deref()
-            .unwrap_or_default()
-            .is_empty();
+        let holder = spec.holder_identity.as_deref().unwrap_or_default();
+        // Our own name: a write of ours whose answer was lost, or a term that ended because we could not renew it, and
+        // that nobody else has taken.
+        let free = holder.is_empty() || holder == self.settings.identity;
         if !free && !self.has_expired(&spec) {
             return Ok(());
         }
