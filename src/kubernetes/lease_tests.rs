@@ -303,6 +303,20 @@ async fn an_acquisition_whose_answer_was_lost_is_found_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn two_processes_of_the_same_name_do_not_both_lead() {
+    let server = Shared::default();
+    let a = Process::start(&server, "twin", Line::Up);
+    until(1, || a.leads()).await;
+    let b = Process::start(&server, "twin", Line::Up);
+    always(60, || a.leads() && !b.leads()).await;
+    a.set(Line::Silent);
+    let waited = until(30, || b.leads()).await;
+    assert!(waited >= Duration::from_secs(10), "{waited:?}");
+    a.set(Line::Up);
+    always(60, || b.leads() && !a.leads()).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_was_taken_away_ends_the_term() {
     let server = Shared::default();
     let mut a = Process::start(&server, "a", Line::Up);
