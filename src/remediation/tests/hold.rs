@@ -6,6 +6,9 @@ use crate::api::fault_status::{Outcome, Phase};
 use crate::api::policy::Mode;
 use crate::remediation::world::{FleetFacts, GuardFindings};
 
+/// What ends a hold.
+type Release = fn(&mut Sim);
+
 #[test]
 fn promise_9_every_hold_has_its_reason_in_its_order() {
     let mut sim = Sim::new(&["a"]);
@@ -19,7 +22,7 @@ fn promise_9_every_hold_has_its_reason_in_its_order() {
     sim.world.fleet = FleetFacts::default();
     sim.world.fleet.usage.unavailable_others = 9;
     sim.world.fleet.usage.processing_others = 9;
-    let release: [(&str, fn(&mut Sim)); 9] = [
+    let release: [(&str, Release); 9] = [
         ("PolicyNotFound", |s| {
             s.world.policy = Some(policy());
             s.world.policy.as_mut().unwrap().mode = Mode::Observe;
