@@ -11,7 +11,18 @@
 //! ```
 
 pub mod api;
+pub mod cli;
+pub mod commands;
+pub mod controller;
+pub mod exporter;
 pub mod guards;
+pub mod http;
+pub mod kmsg;
 pub mod kubernetes;
+pub mod nvml;
+pub mod prometheus;
 pub mod remediation;
+pub mod rules;
 pub mod slo;
+pub mod telemetry;
+pub mod xid;

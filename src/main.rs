@@ -1,3 +1,45 @@
 //! The entry of the `gpu-remediator` binary.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+use gpu_remediator::cli::{Cli, Command, Rules};
+use gpu_remediator::{commands, telemetry};
+
+// Few threads: the work is waiting, and a GPU node has a hundred cores.
+#[tokio::main(worker_threads = 2)]
+async fn main() -> ExitCode {
+    // It fails only where a provider is installed already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let cli = Cli::parse();
+    match run(cli).await {
+        Ok(code) => code,
+        // Whoever reads our output has seen enough, as in `crds | head`.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The causes on one line; a backtrace helps nobody who chose a port in use.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    telemetry::start_logging(&cli.log)?;
+    match cli.command {
+        Command::Exporter(args) => commands::exporter::run(args).await?,
+        Command::Controller(args) => commands::controller::run(args).await?,
+        Command::Rules(Rules::Check(args)) => {
+            return commands::rules_check::run(&args, &mut std::io::stdout().lock()).await;
+        }
+        Command::Crds(args) => commands::crds::run(&args, &mut std::io::stdout().lock())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+}

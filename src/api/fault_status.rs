@@ -202,6 +202,9 @@ pub struct Attempt {
     /// For an eviction: the pods that it is about, by UID. A pod that is not in this list is never evicted by it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<PodRef>,
+    /// For an eviction that failed: the GPU pods that were still on the node, those that were ending among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stayed: Vec<PodRef>,
     /// For a verification: since when its query has held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proven_since: Option<Timestamp>,

@@ -1,3 +1,5 @@
-//! May we act now: the budget. Pure.
+//! May we act now: three-valued conditions and the budget. Pure.
 
 pub mod budget;
+pub mod condition;
+pub mod truth;

@@ -1,5 +1,6 @@
 //! Events on the objects: best effort, on a bounded queue, never in the way of a decision.
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::core::Resource;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -17,7 +18,7 @@ const NOTE_LENGTH: usize = 1_000;
 /// One Event to publish.
 struct Entry {
     event: Event,
-    about: k8s_openapi::api::core::v1::ObjectReference,
+    about: ObjectReference,
 }
 
 /// Publishes Events.
@@ -57,9 +58,24 @@ impl Events {
         Self { queue }
     }
 
-    /// Queues one Event.
+    /// Queues one Event about an object.
     pub fn publish<K>(&self, about: &K, warning: bool, reason: &str, message: &str)
     where
+        K: Resource<DynamicType = ()>,
+    {
+        self.publish_related(about, None, warning, reason, message);
+    }
+
+    /// Queues one Event about an object and another that it has to do with. Events that differ in the other one are not
+    /// folded into a series.
+    pub fn publish_related<K>(
+        &self,
+        about: &K,
+        related: Option<ObjectReference>,
+        warning: bool,
+        reason: &str,
+        message: &str,
+    ) where
         K: Resource<DynamicType = ()>,
     {
         let mut note = message.to_string();
@@ -80,7 +96,7 @@ impl Events {
             reason: reason.to_string(),
             note: Some(note),
             action: reason.to_string(),
-            secondary: None,
+            secondary: related,
         };
         if self
             .queue

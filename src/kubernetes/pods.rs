@@ -1,11 +1,23 @@
 //! What a pod is to us: whether it holds a GPU, why it stays, whether it may replace another.
 
-use kube::ResourceExt;
+use std::sync::Arc;
 
+use kube::api::{Api, ListParams};
+use kube::{Client, ResourceExt};
+
+use super::clients::{ApiError, call};
 use super::views::PodView;
 use crate::api::fault_status::{OwnerRef, PodRef};
 use crate::remediation::world::StayReason;
 use crate::slo::matching::Candidate;
+
+/// Lists the pods on a node afresh.
+pub async fn on_node(client: &Client, node: &str) -> Result<Vec<Arc<PodView>>, ApiError> {
+    let api: Api<PodView> = Api::all(client.clone());
+    let parameters = ListParams::default().fields(&format!("spec.nodeName={node}"));
+    let list = call("listing the pods of a node", api.list(&parameters)).await?;
+    Ok(list.items.into_iter().map(Arc::new).collect())
+}
 
 /// The pod as a reference.
 pub fn reference(pod: &PodView) -> PodRef {

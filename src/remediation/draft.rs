@@ -152,6 +152,7 @@ impl Draft {
             outcome: Outcome::Running,
             message: String::new(),
             pods: Vec::new(),
+            stayed: Vec::new(),
             proven_since: None,
             held_since: None,
             held_millis: 0,

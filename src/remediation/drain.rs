@@ -151,15 +151,15 @@ pub fn awaits_replacements(status: &GpuFaultStatus) -> bool {
         .any(|d| d.evicted_at.is_some() && d.outcome == RescheduleOutcome::Awaited)
 }
 
-/// The pods that held their GPUs when the drain of a Failed fault was given up, ending ones among them.
-pub fn stayed(status: &GpuFaultStatus) -> Vec<PodRef> {
-    let last = status
+/// The pods that the last failed drain left behind.
+pub fn stayed(status: &GpuFaultStatus) -> &[PodRef] {
+    let failed = status
         .attempts
         .iter()
         .rev()
         .find(|a| a.outcome == Outcome::Failed)
         .filter(|_| status.phase == Phase::Failed);
-    last.map(|a| a.pods.clone()).unwrap_or_default()
+    failed.map(|a| a.stayed.as_slice()).unwrap_or_default()
 }
 
 /// The pods by name, the first ten of them.

@@ -9,6 +9,7 @@ pub mod drain;
 pub mod mark;
 pub mod proof;
 pub mod recovery;
+pub mod refire;
 pub mod steps;
 pub mod world;
 

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::decide::{POLL, holds_mark};
-use super::decision::{Decision, Effect, Observation};
+use super::decision::{Decision, Effect, Next, Observation};
 use super::draft::Draft;
 use super::proof;
 use super::world::{Fault, NodeFacts, World};
@@ -44,7 +44,7 @@ pub(super) fn prove(
     };
     let Some(finding) = &world.health else {
         draft.reason("ProvingHealth", "The health query has not been asked yet");
-        return draft.after(POLL);
+        return draft.perform_then(None, Next::Now);
     };
     let since = proof::since(draft.status.healthy_since, finding, now);
     draft.status.healthy_since = since;

@@ -140,8 +140,7 @@ fn evict(
                 "After {} these GPU pods are still there: {stayed}",
                 parameters.timeout
             );
-            // What has gone stands among the displaced pods; the failed attempt is about those that stayed.
-            draft.status.attempts[index].pods = targets.iter().map(|t| t.pod.clone()).collect();
+            draft.status.attempts[index].stayed = targets.iter().map(|p| p.pod.clone()).collect();
             drain::forget_unevicted(&mut draft.status);
             draft.condition(
                 conditions::DRAINED,
@@ -152,6 +151,26 @@ fn evict(
             draft.end(Phase::Failed, "EvictionTimedOut", message);
             return Break(draft.on_change());
         }
+    }
+    if let Some((pod, why)) = targets
+        .iter()
+        .find_map(|p| Some((&p.pod, p.refused.as_ref()?)))
+    {
+        let stayed = drain::names(&targets);
+        let message =
+            format!("Pod {pod} cannot be evicted: {why} These GPU pods are still there: {stayed}");
+        if let Some(index) = attempt {
+            draft.status.attempts[index].stayed = targets.iter().map(|p| p.pod.clone()).collect();
+        }
+        drain::forget_unevicted(&mut draft.status);
+        draft.condition(
+            conditions::DRAINED,
+            Some(false),
+            "EvictionRefused",
+            &message,
+        );
+        draft.end(Phase::Failed, "EvictionRefused", message);
+        return Break(draft.on_change());
     }
     if let Err(hold) = admission::guards(world) {
         return Break(held(draft, attempt, hold, now));

@@ -137,6 +137,8 @@ pub struct PodFacts {
     pub budgets: Vec<String>,
     /// Not to be asked for again before: the API server has just refused its eviction.
     pub retry_after: Option<Timestamp>,
+    /// The API server's sentence, where it has refused the eviction for good.
+    pub refused: Option<String>,
 }
 
 /// Why a GPU pod is never evicted.

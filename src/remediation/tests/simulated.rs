@@ -120,6 +120,7 @@ pub fn pod(uid: &str) -> PodFacts {
         slot: None,
         budgets: vec!["ml/llm".into()],
         retry_after: None,
+        refused: None,
     }
 }
 

@@ -1,0 +1,37 @@
+//! The command line.
+
+use crate::commands;
+use crate::telemetry::LogOptions;
+
+/// Closes the loop between a GPU fault and a healthy GPU on Kubernetes, judged by Prometheus
+#[derive(Debug, clap::Parser)]
+#[command(name = "gpu-remediator", version, propagate_version = true)]
+pub struct Cli {
+    /// How to log
+    #[command(flatten)]
+    pub log: LogOptions,
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Serves what the GPU driver and the kernel log tell, as metrics
+    Exporter(commands::exporter::ExporterArgs),
+    /// Evaluates rules, opens faults, isolates, evicts, verifies and gives nodes back
+    Controller(commands::controller::ControllerArgs),
+    /// Works with rule files
+    #[command(subcommand)]
+    Rules(Rules),
+    /// Prints the custom resource definitions as YAML
+    Crds(commands::crds::CrdsArgs),
+}
+
+/// What can be done with rule files.
+#[derive(Debug, clap::Subcommand)]
+pub enum Rules {
+    /// Checks rule files and points at what is wrong
+    Check(commands::rules_check::RulesCheckArgs),
+}

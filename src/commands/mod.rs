@@ -1,0 +1,6 @@
+//! One file per subcommand.
+
+pub mod controller;
+pub mod crds;
+pub mod exporter;
+pub mod rules_check;

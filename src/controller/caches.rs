@@ -1,0 +1,122 @@
+//! What the process remembers of the cluster. Memory is a cache: everything here is read from the API server again
+//! after a restart.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::FutureExt;
+use kube::ResourceExt;
+use kube::runtime::reflector::{ObjectRef, Store};
+
+use crate::api::{GpuFault, GpuFaultRule, RemediationPolicy};
+use crate::kubernetes::views::{BudgetView, NodeView};
+
+/// The watched objects.
+pub struct Caches {
+    /// Faults, as last seen by the watch.
+    pub faults: Store<GpuFault>,
+    /// Nodes.
+    pub nodes: Store<NodeView>,
+    /// Policies.
+    pub policies: Store<RemediationPolicy>,
+    /// Rules.
+    pub rules: Store<GpuFaultRule>,
+    /// PodDisruptionBudgets.
+    pub budgets: Store<BudgetView>,
+    /// Faults as we last wrote them: the watch learns of our own writes a little later.
+    written: Mutex<HashMap<String, GpuFault>>,
+}
+
+impl Caches {
+    /// Caches over these stores.
+    pub fn new(
+        faults: Store<GpuFault>,
+        nodes: Store<NodeView>,
+        policies: Store<RemediationPolicy>,
+        rules: Store<GpuFaultRule>,
+        budgets: Store<BudgetView>,
+    ) -> Self {
+        Self {
+            faults,
+            nodes,
+            policies,
+            rules,
+            budgets,
+            written: Mutex::default(),
+        }
+    }
+
+    /// Every first list has been read.
+    pub fn are_ready(&self) -> bool {
+        // Each wait ends at once where there is nothing to wait for.
+        self.ready().now_or_never().is_some()
+    }
+
+    /// Waits until every first list has been read.
+    pub async fn ready(&self) {
+        // An error says that the writer is gone: the process is ending then.
+        let _ = tokio::join!(
+            self.faults.wait_until_ready(),
+            self.nodes.wait_until_ready(),
+            self.policies.wait_until_ready(),
+            self.rules.wait_until_ready(),
+            self.budgets.wait_until_ready(),
+        );
+    }
+
+    /// Remembers a fault as the API server answered our write.
+    pub fn wrote(&self, fault: GpuFault) {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.insert(fault.name_any(), fault);
+    }
+
+    /// Forgets what we wrote: the object is gone, or ours is not the last word.
+    pub fn forget(&self, name: &str) {
+        self.written
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(name);
+    }
+
+    /// The newer of what the watch shows and what we wrote.
+    pub fn newest(&self, seen: Arc<GpuFault>) -> Arc<GpuFault> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        match written.get(&seen.name_any()) {
+            Some(ours) if ours.uid() == seen.uid() && version(ours) > version(&seen) => {
+                Arc::new(ours.clone())
+            }
+            Some(_) => {
+                written.remove(&seen.name_any());
+                seen
+            }
+            None => seen,
+        }
+    }
+
+    /// The fault of that name.
+    pub fn fault(&self, name: &str) -> Option<Arc<GpuFault>> {
+        self.faults
+            .get(&ObjectRef::new(name))
+            .map(|f| self.newest(f))
+    }
+
+    /// Every fault, sorted by name: the store has no order of its own.
+    pub fn all_faults(&self) -> Vec<Arc<GpuFault>> {
+        let mut faults: Vec<_> = self
+            .faults
+            .state()
+            .into_iter()
+            .map(|f| self.newest(f))
+            .collect();
+        faults.sort_by_key(|f| f.name_any());
+        faults
+    }
+}
+
+/// The API server's versions count upwards; clients may compare those of one resource (KEP-5504).
+fn version(fault: &GpuFault) -> u64 {
+    fault
+        .resource_version()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(0)
+}

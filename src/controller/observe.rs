@@ -1,0 +1,408 @@
+//! Looks at everything that a decision about one fault may depend on, and no more than it needs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use kube::core::{Selector, SelectorExt};
+use kube::runtime::reflector::ObjectRef;
+
+use super::context::Context;
+use super::pod_watches::Scope;
+use crate::api::fault_status::{DisplacedPod, Outcome, OwnerRef, RescheduleOutcome};
+use crate::api::policy::{Mode, Step};
+use crate::api::{Phase, RemediationPolicySpec};
+use crate::guards::budget::Usage;
+use crate::guards::condition::Condition;
+use crate::guards::truth::Truth;
+use crate::kubernetes::clients::ApiError;
+use crate::kubernetes::nodes::NodeError;
+use crate::kubernetes::views::{NodeView, PodView};
+use crate::kubernetes::{budgets, claims, nodes, owners, pods};
+use crate::prometheus::condition::ask;
+use crate::remediation::drain;
+use crate::remediation::world::{Fault, Finding, FleetFacts, PodFacts, RuleFacts, World};
+use crate::rules::template::{Dialect, PolicyVariables, Template};
+
+/// How long a displaced pod is awaited before its owner is asked whether it still wants it.
+const ASK_OWNER_AFTER: SignedDuration = SignedDuration::from_secs(10);
+
+/// The world could not be observed.
+#[derive(Debug, thiserror::Error)]
+pub enum ObserveError {
+    /// The node could not be read.
+    #[error("looking for the fault's node")]
+    Node(#[source] NodeError),
+    /// An owner could not be read.
+    #[error("looking for the owner of a pod")]
+    Owner(#[source] ApiError),
+    /// A resource claim could not be read.
+    #[error("looking whether a claim holds a GPU")]
+    Claim(#[source] ApiError),
+    /// The pods on the node could not be listed.
+    #[error("listing the pods on the node")]
+    Pods(#[source] ApiError),
+}
+
+/// Observes the world for one fault.
+pub async fn observe(fault: &Fault, now: Timestamp, ctx: &Context) -> Result<World, ObserveError> {
+    let status = &fault.status;
+    let policy = ctx
+        .caches
+        .policies
+        .get(&ObjectRef::new(&fault.spec.policy_ref.name));
+    let spec = policy.as_ref().map(|p| p.spec.clone());
+    let node_view = node(fault, ctx).await?;
+    let mut world = World {
+        stopped_by: policy
+            .as_ref()
+            .and_then(|p| p.status.clone())
+            .and_then(|s| s.stopped_by),
+        node: node_view.as_ref().map(|n| n.facts()),
+        rule: ctx.memory.rule(&fault.name),
+        ..World::default()
+    };
+    let mut scopes = BTreeSet::new();
+    if let Some(spec) = &spec {
+        if asks_guards(fault, spec) {
+            world.guards = Some(ctx.guards.ask(&fault.spec.policy_ref.name, spec, now).await);
+        }
+        if status.phase == Phase::Pending {
+            world.fleet = fleet(fault, spec, node_view.as_deref(), ctx);
+        }
+        if asks_health(status.phase, world.rule) {
+            let healthy = &spec.recovery.healthy.expr;
+            world.health = Some(proof(fault, "healthy", healthy, now, ctx).await);
+        }
+    }
+    if status.phase == Phase::Processing {
+        if let Some(Step::Verify(verify)) = current_step(fault) {
+            world.verify = Some(proof(fault, "verify", &verify.expr, now, ctx).await);
+        }
+        if status.plan.iter().any(|s| matches!(s, Step::EvictPods(_))) {
+            let scope = Scope::Node(fault.spec.node_name.clone());
+            scopes.insert(scope.clone());
+            let evicting = matches!(current_step(fault), Some(Step::EvictPods(_)));
+            // The watch is opened while the cordon is under way, so that its list is there when it is needed.
+            if let Some(on_node) = ctx.pods.pods(&scope, &fault.name).filter(|_| evicting) {
+                gpu_pods(on_node, &mut world, ctx).await?;
+                if !world.pods.iter().flatten().any(drain::holds_gpu) {
+                    // The watch may lag behind; that nothing is left must be the API server's word.
+                    let on_node = pods::on_node(&ctx.clients.act, &fault.spec.node_name).await;
+                    gpu_pods(on_node.map_err(ObserveError::Pods)?, &mut world, ctx).await?;
+                }
+            }
+        }
+    }
+    if drain::awaits_replacements(status) {
+        let namespaces: BTreeSet<_> = awaited(fault).map(|d| d.pod.namespace.clone()).collect();
+        scopes.extend(namespaces.iter().cloned().map(Scope::Namespace));
+        replacements(fault, &namespaces, &mut world, now, ctx).await?;
+    }
+    ctx.pods.retain(&fault.name, &scopes);
+    world.policy = spec;
+    Ok(world)
+}
+
+async fn node(fault: &Fault, ctx: &Context) -> Result<Option<Arc<NodeView>>, ObserveError> {
+    let name = &fault.spec.node_name;
+    if let Some(node) = ctx.caches.nodes.get(&ObjectRef::new(name)) {
+        return Ok(Some(node));
+    }
+    // The cache may lag behind: that a node does not exist must be the API server's word.
+    let node = nodes::read(&ctx.clients.act, name)
+        .await
+        .map_err(ObserveError::Node)?;
+    Ok(node.map(Arc::new))
+}
+
+/// The first step that is not done in this round.
+fn current_step(fault: &Fault) -> Option<&Step> {
+    let status = &fault.status;
+    let is_done = |index: usize| {
+        status.attempts.iter().any(|a| {
+            a.round == status.round
+                && a.step == u32::try_from(index).ok()
+                && a.outcome == Outcome::Succeeded
+        })
+    };
+    status
+        .plan
+        .iter()
+        .enumerate()
+        .find(|(index, _)| !is_done(*index))
+        .map(|(_, step)| step)
+}
+
+fn asks_guards(fault: &Fault, policy: &RemediationPolicySpec) -> bool {
+    match fault.status.phase {
+        Phase::Pending => policy.mode == Mode::Enforce,
+        Phase::Processing => !matches!(current_step(fault), Some(Step::Verify(_)) | None),
+        _ => false,
+    }
+}
+
+fn asks_health(phase: Phase, rule: RuleFacts) -> bool {
+    match phase {
+        Phase::Handled | Phase::Recovering => true,
+        Phase::Pending => rule == RuleFacts::Silent,
+        Phase::Recovered => rule == RuleFacts::Firing,
+        Phase::Processing | Phase::Failed | Phase::Cancelled => false,
+    }
+}
+
+async fn proof(
+    fault: &Fault,
+    question: &'static str,
+    expr: &str,
+    now: Timestamp,
+    ctx: &Context,
+) -> Finding {
+    let asked_before = ctx.memory.asked(&fault.uid, question, now);
+    let gpu = fault.spec.gpu.clone().unwrap_or_default();
+    let variables = PolicyVariables {
+        node: fault.spec.node_name.clone(),
+        gpu: gpu.index,
+        uuid: gpu.uuid,
+        xid: fault.spec.xid,
+    };
+    let expanded = Template::parse(expr, Dialect::Policy)
+        .map_err(|e| e.to_string())
+        .and_then(|t| t.expand_query(&variables).map_err(|e| e.to_string()));
+    let (holds, detail) = match expanded {
+        Err(error) => (None, error),
+        Ok(query) => {
+            let verdict = ask(&ctx.prometheus, &Condition::proof(&query), now).await;
+            let holds = match verdict.truth {
+                Truth::True => Some(true),
+                Truth::False => Some(false),
+                Truth::Unknown => None,
+            };
+            (holds, verdict.detail)
+        }
+    };
+    Finding {
+        holds,
+        detail,
+        asked_at: now,
+        asked_before,
+    }
+}
+
+fn fleet(
+    fault: &Fault,
+    policy: &RemediationPolicySpec,
+    own: Option<&NodeView>,
+    ctx: &Context,
+) -> FleetFacts {
+    // A selector that cannot be read selects nothing: acting on every node would be the worse mistake.
+    let selector = policy
+        .node_selector
+        .clone()
+        .map(Selector::try_from)
+        .transpose();
+    let selects = |node: &NodeView| match &selector {
+        Ok(None) => true,
+        Ok(Some(selector)) => selector.matches(node.labels()),
+        Err(_) => false,
+    };
+    let name = fault.spec.node_name.as_str();
+    let (mut held, mut processing) = (BTreeSet::new(), BTreeSet::new());
+    for other in ctx.caches.all_faults() {
+        let Some(status) = other.status.as_ref().filter(|s| s.phase.holds_node()) else {
+            continue;
+        };
+        // A Failed fault that never isolated its node does not keep it out of service.
+        if status.phase != Phase::Failed || status.isolation.is_some() {
+            held.insert(other.spec.node_name.clone());
+        }
+        if status.phase == Phase::Processing && other.spec.policy_ref == fault.spec.policy_ref {
+            processing.insert(other.spec.node_name.clone());
+        }
+    }
+    let out = |node: &NodeView| {
+        let facts = node.facts();
+        facts.unschedulable || !facts.ready || held.contains(&facts.name)
+    };
+    let nodes: Vec<_> = ctx
+        .caches
+        .nodes
+        .state()
+        .into_iter()
+        .filter(|n| selects(n))
+        .collect();
+    processing.remove(name);
+    FleetFacts {
+        selects_node: own.is_some_and(selects),
+        usage: Usage {
+            nodes: nodes.len(),
+            unavailable_others: nodes
+                .iter()
+                .filter(|n| n.name_any() != name && out(n))
+                .count(),
+            node_is_out: own.is_some_and(out),
+            processing_others: processing.len(),
+        },
+    }
+}
+
+async fn gpu_pods(
+    on_node: Vec<Arc<PodView>>,
+    world: &mut World,
+    ctx: &Context,
+) -> Result<(), ObserveError> {
+    let all_budgets = ctx.caches.budgets.state();
+    let mut facts = Vec::new();
+    let mut covering = BTreeMap::new();
+    for pod in on_node {
+        if !holds_gpu(&pod, ctx).await? {
+            continue;
+        }
+        let reference = pods::reference(&pod);
+        let own_budgets = budgets::covering(&pod, &all_budgets);
+        let owner = match pods::controller(&pod) {
+            Some(owner) => Some(root(owner, &reference.namespace, ctx).await?),
+            None => None,
+        };
+        facts.push(PodFacts {
+            terminating: pod.metadata.deletion_timestamp.is_some(),
+            finished: pod.is_finished(),
+            ready: pod.condition("Ready").is_some_and(|c| c.status == "True"),
+            stays: pods::stays(&pod, &ctx.protected_namespaces),
+            owner,
+            slot: pods::slot(&pod),
+            budgets: own_budgets.iter().map(|b| budgets::name(b)).collect(),
+            retry_after: ctx.memory.retry_at(&reference.uid),
+            refused: ctx.memory.refusal(&reference.uid),
+            pod: reference,
+        });
+        covering.extend(own_budgets.into_iter().map(|b| (budgets::name(b), b)));
+    }
+    world.disruptions_allowed = ctx.memory.spent.allowed(covering.into_values());
+    world.pods = Some(facts);
+    Ok(())
+}
+
+async fn holds_gpu(pod: &PodView, ctx: &Context) -> Result<bool, ObserveError> {
+    if pods::asks_for_gpu(pod) {
+        return Ok(true);
+    }
+    let reference = pods::reference(pod);
+    for claim in pods::claim_names(pod) {
+        let holds = match ctx.memory.claim(&reference.uid, &claim) {
+            Some(holds) => holds,
+            None => {
+                let holds = claims::holds_gpu(&ctx.clients.act, &reference.namespace, &claim)
+                    .await
+                    .map_err(ObserveError::Claim)?;
+                ctx.memory.remember_claim(&reference.uid, &claim, holds);
+                holds
+            }
+        };
+        if holds {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+async fn root(owner: OwnerRef, namespace: &str, ctx: &Context) -> Result<OwnerRef, ObserveError> {
+    if let Some(root) = ctx.memory.root(&owner.uid) {
+        return Ok(root);
+    }
+    let uid = owner.uid.clone();
+    let root = owners::root(&ctx.clients.act, namespace, owner)
+        .await
+        .map_err(ObserveError::Owner)?;
+    ctx.memory.remember_root(&uid, root.clone());
+    Ok(root)
+}
+
+fn awaited(fault: &Fault) -> impl Iterator<Item = &DisplacedPod> {
+    let pods = fault.status.displaced_pods.iter();
+    pods.filter(|d| d.outcome == RescheduleOutcome::Awaited && d.evicted_at.is_some())
+}
+
+async fn replacements(
+    fault: &Fault,
+    namespaces: &BTreeSet<String>,
+    world: &mut World,
+    now: Timestamp,
+    ctx: &Context,
+) -> Result<(), ObserveError> {
+    let kinds: BTreeSet<_> = awaited(fault)
+        .filter_map(|d| d.owner.as_ref())
+        .map(|o| o.uid.clone())
+        .collect();
+    let mut candidates = Vec::new();
+    for namespace in namespaces {
+        let scope = Scope::Namespace(namespace.clone());
+        let Some(found) = ctx.pods.pods(&scope, &fault.name) else {
+            return Ok(());
+        };
+        for pod in found {
+            // Owners are looked up only for pods that can matter: young ones.
+            let Some(owner) = pods::controller(&pod) else {
+                continue;
+            };
+            if !is_young(&pod, fault) {
+                continue;
+            }
+            let root = root(owner, namespace, ctx).await?;
+            if kinds.contains(&root.uid) {
+                candidates.push(pods::candidate(&pod, Some(root)));
+            }
+        }
+    }
+    world.candidates = Some(candidates);
+    for other in ctx.caches.all_faults() {
+        if other.name_any() != fault.name
+            && let Some(status) = &other.status
+        {
+            let replaced = status
+                .displaced_pods
+                .iter()
+                .filter_map(|d| d.replacement.as_ref());
+            world.taken.extend(replaced.map(|r| r.uid.clone()));
+        }
+    }
+    for displaced in awaited(fault) {
+        let Some(owner) = &displaced.owner else {
+            continue;
+        };
+        let waited = displaced
+            .evicted_at
+            .map(|t| now.duration_since(t))
+            .unwrap_or_default();
+        if waited < ASK_OWNER_AFTER || world.owners.contains_key(&owner.uid) {
+            continue;
+        }
+        let state = match ctx.memory.owner(&owner.uid, now, ASK_OWNER_AFTER) {
+            Some(state) => state,
+            None => {
+                let namespace = &displaced.pod.namespace;
+                let state = owners::state(&ctx.clients.act, namespace, owner)
+                    .await
+                    .map_err(ObserveError::Owner)?;
+                ctx.memory.remember_owner(&owner.uid, state, now);
+                state
+            }
+        };
+        world.owners.insert(owner.uid.clone(), state);
+    }
+    Ok(())
+}
+
+fn is_young(pod: &PodView, fault: &Fault) -> bool {
+    let first = fault
+        .status
+        .displaced_pods
+        .iter()
+        .filter_map(|d| d.evicted_at)
+        .min();
+    let created = pod.creation_timestamp().map(|t| t.0);
+    first
+        .zip(created)
+        .is_some_and(|(first, created)| created + SignedDuration::from_secs(5) >= first)
+}

@@ -1,0 +1,377 @@
+//! One rule group: its rules, asked at the same evaluation time, and what follows from the answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt};
+use jiff::{SignedDuration, Timestamp};
+
+use super::opening::{FaultOpener, Judgement, OpenError, Opened, Opening};
+use super::rule_metrics::{RuleLabels, RuleMetrics};
+use crate::api::fault::RuleRef;
+use crate::api::rule::{Rule, RuleGroup, RulePhase, RuleStatus};
+use crate::prometheus::client::Client;
+use crate::rules::answer::{Answer, Labels, Unknown, UnknownReason};
+use crate::rules::state::{Alert, Evaluation, RuleState};
+use crate::rules::subject::SubjectTemplates;
+use crate::rules::template::{Dialect, Template, TemplateError};
+
+/// How many queries of one group are under way at once.
+const QUERIES_AT_ONCE: usize = 8;
+
+/// How many faults of one rule are opened at once.
+const OPENINGS_AT_ONCE: usize = 16;
+
+/// An alert from the moment its series appeared.
+type Activation = (Labels, Timestamp);
+
+/// Tells whether there is a policy of a name.
+pub type PolicyExists = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// What the evaluation of a group needs from outside.
+pub struct Surroundings<O> {
+    /// The judge.
+    pub prometheus: Client,
+    /// Who opens faults.
+    pub opener: Arc<O>,
+    /// Whether there is a policy of a name.
+    pub policy_exists: PolicyExists,
+    /// Metrics.
+    pub metrics: RuleMetrics,
+}
+
+/// A rule group under evaluation.
+pub struct GroupRun {
+    object: String,
+    query_offset: SignedDuration,
+    interval: SignedDuration,
+    rules: Vec<RuleRun>,
+}
+
+struct RuleRun {
+    rule: Rule,
+    reference: RuleRef,
+    labels: RuleLabels,
+    judge: Result<Judge, TemplateError>,
+    /// Why the rule is Degraded although its answer can be trusted.
+    complaint: Option<(&'static str, String)>,
+}
+
+struct Judge {
+    state: RuleState,
+    subjects: SubjectTemplates,
+    message: Template,
+    /// The activations whose fault is open.
+    opened: BTreeSet<Activation>,
+}
+
+impl GroupRun {
+    /// A group of the object `object`, taking up the alerts of `before`.
+    pub fn new(
+        object: &str,
+        group: &RuleGroup,
+        interval: SignedDuration,
+        before: &[RuleStatus],
+        now: Timestamp,
+    ) -> Self {
+        let rules = group
+            .rules
+            .iter()
+            .map(|rule| {
+                let saved = before
+                    .iter()
+                    .find(|status| status.group == group.name && status.alert == rule.alert);
+                RuleRun {
+                    judge: Judge::new(group, rule, interval, saved, now),
+                    reference: RuleRef {
+                        name: object.to_owned(),
+                        group: group.name.clone(),
+                        alert: rule.alert.clone(),
+                    },
+                    labels: RuleLabels {
+                        rule: object.to_owned(),
+                        group: group.name.clone(),
+                        alert: rule.alert.clone(),
+                    },
+                    rule: rule.clone(),
+                    complaint: None,
+                }
+            })
+            .collect();
+        Self {
+            object: object.to_owned(),
+            query_offset: group
+                .query_offset
+                .map_or(SignedDuration::ZERO, |offset| offset.as_signed()),
+            interval,
+            rules,
+        }
+    }
+
+    /// The labels of the group's metrics, one set for each rule.
+    pub fn metric_labels(&self) -> impl Iterator<Item = &RuleLabels> {
+        self.rules.iter().map(|rule| &rule.labels)
+    }
+
+    /// Asks every rule at the evaluation time `slot`, and opens what fires.
+    ///
+    /// `may_act` is asked again right before each opening: leadership may end while Prometheus is being waited for.
+    pub async fn evaluate<O: FaultOpener>(
+        &mut self,
+        slot: Timestamp,
+        surroundings: &Surroundings<O>,
+        may_act: &(dyn Fn() -> bool + Sync),
+    ) {
+        let at = slot.saturating_sub(self.query_offset).unwrap_or(slot);
+        let prometheus = &surroundings.prometheus;
+        let expressions: Vec<String> = self
+            .rules
+            .iter()
+            .map(|rule| rule.rule.expr.clone())
+            .collect();
+        let answers: Vec<Result<Answer, Unknown>> = stream::iter(expressions)
+            .map(async |expr| {
+                let answer = prometheus.query(&expr, at).await;
+                let answered = answer
+                    .as_ref()
+                    .map_or_else(|error| error.is_answered(), |_| true);
+                surroundings.metrics.prometheus_up(answered);
+                answer.map_err(Unknown::from)
+            })
+            .buffered(QUERIES_AT_ONCE)
+            .collect()
+            .await;
+        for (rule, answer) in self.rules.iter_mut().zip(answers) {
+            rule.judge(slot, &answer, surroundings, may_act).await;
+        }
+    }
+
+    /// The state of each rule as it is written to the object.
+    pub fn statuses(&self, now: Timestamp) -> Vec<RuleStatus> {
+        let oldest = now
+            .saturating_sub(
+                self.interval
+                    .saturating_mul(3)
+                    .max(SignedDuration::from_secs(30)),
+            )
+            .unwrap_or(Timestamp::MIN);
+        self.rules.iter().map(|rule| rule.status(oldest)).collect()
+    }
+
+    /// The name of the object that the group belongs to.
+    pub fn object(&self) -> &str {
+        &self.object
+    }
+}
+
+impl Judge {
+    fn new(
+        group: &RuleGroup,
+        rule: &Rule,
+        interval: SignedDuration,
+        saved: Option<&RuleStatus>,
+        now: Timestamp,
+    ) -> Result<Self, TemplateError> {
+        let state = RuleState::new(group, rule, interval)?;
+        let message = ["summary", "description"]
+            .into_iter()
+            .find_map(|name| rule.annotations.get(name))
+            .unwrap_or(&rule.alert);
+        Ok(Self {
+            state: match saved {
+                Some(status) => state.restored(status, now),
+                None => state,
+            },
+            subjects: SubjectTemplates::new(&rule.remediation)?,
+            message: Template::parse(message, Dialect::Alert)?,
+            opened: BTreeSet::new(),
+        })
+    }
+}
+
+impl RuleRun {
+    async fn judge<O: FaultOpener>(
+        &mut self,
+        slot: Timestamp,
+        answer: &Result<Answer, Unknown>,
+        surroundings: &Surroundings<O>,
+        may_act: &(dyn Fn() -> bool + Sync),
+    ) {
+        let metrics = &surroundings.metrics;
+        let Ok(judge) = &mut self.judge else {
+            metrics.evaluated(&self.labels, slot, Some(UnknownReason::TemplateFailed));
+            return;
+        };
+        let evaluation = judge.state.evaluate(slot, answer);
+        let failed = evaluation.error.as_ref().map(|error| error.reason);
+        metrics.evaluated(&self.labels, slot, failed);
+        if let Some(error) = &evaluation.error {
+            tracing::warn!(
+                rule = %self.reference.name, alert = %self.reference.alert, reason = %error.reason, error = %error.detail,
+                "a rule has no trustworthy answer; nothing opens and nothing closes on it"
+            );
+        }
+        let judgement = judge.judgement(&self.reference, slot, &evaluation);
+        surroundings.opener.judged(judgement).await;
+        self.complaint = None;
+        if evaluation.error.is_some() {
+            return;
+        }
+        let (openings, nodeless) = judge.openings(&self.rule, &self.reference, &evaluation);
+        if let Some(message) = nodeless {
+            self.complaint = Some(("NoNodeLabel", message));
+        }
+        if !(surroundings.policy_exists)(&self.rule.remediation.policy) {
+            self.complaint = Some((
+                "PolicyNotFound",
+                format!(
+                    "there is no RemediationPolicy {}",
+                    self.rule.remediation.policy
+                ),
+            ));
+            return;
+        }
+        let results: Vec<_> = stream::iter(openings)
+            .map(async |opening| {
+                let activation = (opening.alert.labels.clone(), opening.alert.active_at);
+                if !may_act() {
+                    return (activation, None);
+                }
+                (activation, Some(surroundings.opener.open(opening).await))
+            })
+            .buffer_unordered(OPENINGS_AT_ONCE)
+            .collect()
+            .await;
+        self.note(results);
+    }
+
+    /// Remembers what was opened; the rest is tried again at the next evaluation.
+    fn note(&mut self, results: Vec<(Activation, Option<Result<Opened, OpenError>>)>) {
+        let Ok(judge) = &mut self.judge else { return };
+        for (activation, result) in results {
+            match result {
+                Some(Ok(outcome)) => {
+                    tracing::info!(
+                        rule = %self.reference.name, alert = %self.reference.alert, ?outcome, labels = ?activation.0,
+                        "a rule fires"
+                    );
+                    judge.opened.insert(activation);
+                }
+                Some(Err(error)) => {
+                    let cause = error.source.to_string();
+                    tracing::warn!(
+                        rule = %self.reference.name, alert = %self.reference.alert, %error, %cause,
+                        "a fault could not be opened; it is tried again at the next evaluation"
+                    );
+                    self.complaint = Some(("OpenFailed", format!("{error}: {cause}")));
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn status(&self, oldest: Timestamp) -> RuleStatus {
+        let judge = match &self.judge {
+            Ok(judge) => judge,
+            Err(error) => {
+                return RuleStatus {
+                    group: self.reference.group.clone(),
+                    alert: self.reference.alert.clone(),
+                    state: RulePhase::Degraded,
+                    reason: Some(UnknownReason::TemplateFailed.to_string()),
+                    last_error: Some(error.to_string()),
+                    ..RuleStatus::default()
+                };
+            }
+        };
+        let mut status = judge.state.status();
+        let old = judge
+            .state
+            .last_evaluation()
+            .is_some_and(|last| last < oldest);
+        let complaint = if old {
+            Some((
+                UnknownReason::TooOld.as_str(),
+                "the last evaluation is too old".to_owned(),
+            ))
+        } else {
+            self.complaint
+                .clone()
+                .filter(|_| status.last_error.is_none())
+        };
+        if let Some((reason, message)) = complaint {
+            status.state = RulePhase::Degraded;
+            status.reason = Some(reason.to_owned());
+            status.last_error = Some(message.chars().take(1024).collect());
+        }
+        status
+    }
+}
+
+impl Judge {
+    fn judgement(
+        &self,
+        reference: &RuleRef,
+        slot: Timestamp,
+        evaluation: &Evaluation,
+    ) -> Judgement {
+        Judgement {
+            rule: reference.clone(),
+            at: slot,
+            known: evaluation.error.is_none(),
+            firing: evaluation
+                .firing
+                .iter()
+                .filter_map(|alert| {
+                    let subject = self.subjects.resolve(&alert.labels).ok()?;
+                    Some((subject, alert.clone()))
+                })
+                .collect(),
+            unclear: evaluation
+                .unclear
+                .iter()
+                .filter_map(|labels| self.subjects.resolve(labels).ok())
+                .collect(),
+        }
+    }
+
+    /// What is to be opened, and a complaint about alerts that name no node.
+    fn openings(
+        &mut self,
+        rule: &Rule,
+        reference: &RuleRef,
+        evaluation: &Evaluation,
+    ) -> (Vec<Opening>, Option<String>) {
+        let firing: BTreeMap<_, _> = evaluation
+            .firing
+            .iter()
+            .map(|alert| ((alert.labels.clone(), alert.active_at), alert))
+            .collect();
+        self.opened
+            .retain(|activation| firing.contains_key(activation));
+        let mut complaint = None;
+        let openings = firing
+            .into_iter()
+            .filter(|(activation, _)| !self.opened.contains(activation))
+            .filter_map(|(_, alert)| match self.subjects.resolve(&alert.labels) {
+                Ok(subject) => Some(Opening {
+                    rule: reference.clone(),
+                    policy: rule.remediation.policy.clone(),
+                    subject,
+                    message: self.message.expand(&alert.labels, alert.value),
+                    alert: Alert::clone(alert),
+                    expr: rule.expr.clone(),
+                }),
+                Err(error) => {
+                    complaint = Some(error.to_string());
+                    None
+                }
+            })
+            .collect();
+        (openings, complaint)
+    }
+}
+
+#[cfg(test)]
+#[path = "rule_group_tests.rs"]
+mod tests;

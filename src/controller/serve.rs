@@ -1,0 +1,36 @@
+//! The controller's endpoints.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use prometheus_client::registry::Registry;
+
+use super::caches::Caches;
+use crate::http::{Router, metrics, text};
+
+/// `/metrics`, `/healthz`, `/readyz`. Readiness does not depend on being the leader: with two replicas a rollout could
+/// never end.
+pub fn router(
+    registry: Registry,
+    caches: Arc<Caches>,
+    stopping: tokio_util::sync::CancellationToken,
+) -> Router {
+    let registry = Arc::new(registry);
+    Router::new()
+        .get("/metrics", move |parts| {
+            let registry = Arc::clone(&registry);
+            async move { metrics(&registry, &parts.headers) }
+        })
+        .get("/healthz", |_| async { text(StatusCode::OK, "ok\n") })
+        .get("/readyz", move |_| {
+            let answer = match (stopping.is_cancelled(), caches.are_ready()) {
+                (true, _) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
+                (false, true) => text(StatusCode::OK, "ok\n"),
+                (false, false) => text(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "the Kubernetes API has not been listed yet\n",
+                ),
+            };
+            async move { answer }
+        })
+}

@@ -1,0 +1,171 @@
+//! The watches that are always open: faults, nodes, policies, rules, PodDisruptionBudgets. Each fills a cache and
+//! nudges the faults that depend on what has changed.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt};
+use kube::api::Api;
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::caches::Caches;
+use super::context::Context;
+use crate::api::{GpuFault, GpuFaultRule, Phase, RemediationPolicy};
+use crate::kubernetes::views::{BudgetView, NodeView};
+use crate::remediation::world::NodeFacts;
+
+type Touched<K> = futures::stream::BoxStream<'static, Result<K, watcher::Error>>;
+
+/// The streams that fill the caches; they do so only while they are polled.
+pub struct Streams {
+    /// Faults: the controller's own queue polls it.
+    pub faults: Touched<GpuFault>,
+    nodes: Touched<NodeView>,
+    policies: Touched<RemediationPolicy>,
+    rules: Touched<GpuFaultRule>,
+    budgets: Touched<BudgetView>,
+}
+
+fn open<K>(client: &Client, trim: impl Fn(&mut K) + Send + 'static) -> (Store<K>, Touched<K>)
+where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
+{
+    let (store, writer) = reflector::store();
+    let stream = watcher(Api::<K>::all(client.clone()), watcher::Config::default())
+        .modify(trim)
+        .default_backoff()
+        .reflect(writer)
+        .touched_objects();
+    (store, stream.boxed())
+}
+
+/// Opens the watches.
+pub fn start(client: &Client) -> (Caches, Streams) {
+    let (faults, fault_stream) = open::<GpuFault>(client, |f| f.metadata.managed_fields = None);
+    let (nodes, node_stream) = open::<NodeView>(client, NodeView::trim);
+    let (policies, policy_stream) =
+        open::<RemediationPolicy>(client, |p| p.metadata.managed_fields = None);
+    let (rules, rule_stream) = open::<GpuFaultRule>(client, |r| r.metadata.managed_fields = None);
+    let (budgets, budget_stream) = open::<BudgetView>(client, |b| b.metadata.managed_fields = None);
+    let caches = Caches::new(faults, nodes, policies, rules, budgets);
+    let streams = Streams {
+        faults: fault_stream,
+        nodes: node_stream,
+        policies: policy_stream,
+        rules: rule_stream,
+        budgets: budget_stream,
+    };
+    (caches, streams)
+}
+
+impl Streams {
+    /// Polls everything but the faults, and nudges. Answers the stream of faults.
+    pub fn run(
+        self,
+        ctx: &Arc<Context>,
+        tasks: &TaskTracker,
+        stop: &CancellationToken,
+    ) -> Touched<GpuFault> {
+        let context = Arc::clone(ctx);
+        let mut known: HashMap<String, NodeFacts> = HashMap::new();
+        follow("nodes", self.nodes, tasks, stop, move |node: NodeView| {
+            let facts = node.facts();
+            // Heartbeats change a node every few seconds; only what we look at is news.
+            if known.get(&facts.name) == Some(&facts) && node.metadata.deletion_timestamp.is_none()
+            {
+                return;
+            }
+            nudge_where(&context, |fault, _| fault.spec.node_name == facts.name);
+            known.insert(facts.name.clone(), facts);
+        });
+        let context = Arc::clone(ctx);
+        follow(
+            "policies",
+            self.policies,
+            tasks,
+            stop,
+            move |policy: RemediationPolicy| {
+                let name = policy.name_any();
+                nudge_where(&context, |fault, _| fault.spec.policy_ref.name == name);
+                context.policy_changed.notify_one();
+            },
+        );
+        let context = Arc::clone(ctx);
+        follow(
+            "budgets",
+            self.budgets,
+            tasks,
+            stop,
+            move |_: BudgetView| {
+                let uids: HashSet<_> = context
+                    .caches
+                    .budgets
+                    .state()
+                    .iter()
+                    .filter_map(|b| b.uid())
+                    .collect();
+                context.memory.spent.retain(&uids);
+                context.memory.retry_all();
+                nudge_where(&context, |_, phase| phase == Phase::Processing);
+            },
+        );
+        // The evaluator compares its cache with what it evaluates by itself.
+        follow("rules", self.rules, tasks, stop, |_: GpuFaultRule| {});
+        self.faults
+    }
+}
+
+fn follow<K>(
+    what: &'static str,
+    mut stream: impl Stream<Item = Result<K, watcher::Error>> + Send + Unpin + 'static,
+    tasks: &TaskTracker,
+    stop: &CancellationToken,
+    mut changed: impl FnMut(K) + Send + 'static,
+) where
+    K: Send + 'static,
+{
+    let stop = stop.clone();
+    tasks.spawn(async move {
+        loop {
+            let next = tokio::select! {
+                () = stop.cancelled() => break,
+                next = stream.next() => next,
+            };
+            match next {
+                Some(Ok(object)) => changed(object),
+                Some(Err(error)) => {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "watching {what}; trying again"
+                    );
+                }
+                None => break,
+            }
+        }
+    });
+}
+
+fn nudge_where(ctx: &Context, affected: impl Fn(&GpuFault, Phase) -> bool) {
+    for fault in ctx.caches.faults.state() {
+        let phase = fault.status.as_ref().map(|s| s.phase).unwrap_or_default();
+        if affected(&fault, phase) {
+            ctx.nudges.nudge(&fault.name_any());
+        }
+    }
+}
+
+/// Nudges every fault: a term of leadership has begun.
+pub fn nudge_all(ctx: &Context) {
+    nudge_where(ctx, |_, _| true);
+}

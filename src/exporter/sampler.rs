@@ -1,0 +1,240 @@
+//! The threads that ask the driver.
+//!
+//! One thread looks after the driver as a whole, and one after each GPU. Nobody waits for any of them: what they find they
+//! write into the state, and that a call is under way for too long is seen from there. A thread whose call hangs is left
+//! alone and never doubled; it goes on when its call ends.
+
+use super::state::State;
+use crate::nvml::{Driver, DriverError, DriverSource};
+use jiff::Timestamp;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A driver session does not find a lost GPU again, even after a reset; only a new session does.
+const RELOAD_WHILE_LOST: Duration = Duration::from_secs(5);
+/// How often it is looked whether the last user of a session is gone.
+const RELEASE_POLL: Duration = Duration::from_millis(2);
+
+/// How the driver is asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    /// Between two askings.
+    pub(super) interval: Duration,
+    /// A call that takes longer hangs.
+    pub(super) deadline: Duration,
+}
+
+#[derive(Clone)]
+struct Session {
+    number: u64,
+    gpu_count: u32,
+    driver: Arc<dyn Driver>,
+}
+
+/// What the threads share.
+pub(super) struct Shared {
+    state: Arc<Mutex<State>>,
+    pace: Pace,
+    session: Mutex<Option<Session>>,
+    stopped: Mutex<bool>,
+    stop: Condvar,
+}
+
+impl Shared {
+    pub(super) fn new(state: Arc<Mutex<State>>, pace: Pace) -> Arc<Self> {
+        Arc::new(Self {
+            state,
+            pace,
+            session: Mutex::new(None),
+            stopped: Mutex::new(false),
+            stop: Condvar::new(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Tells all threads to end after the call that they are in.
+    pub(super) fn stop(&self) {
+        *lock(&self.stopped) = true;
+        self.stop.notify_all();
+    }
+
+    /// Waits; whether the threads may go on.
+    fn wait(&self, time: Duration) -> bool {
+        let guard = lock(&self.stopped);
+        let (stopped, _) = self
+            .stop
+            .wait_timeout_while(guard, time, |stopped| !*stopped)
+            .unwrap_or_else(PoisonError::into_inner);
+        !*stopped
+    }
+}
+
+/// A panic while a lock was held leaves nothing half-written here that matters more than going on.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts the thread that looks after the driver; it starts the others.
+///
+/// # Errors
+///
+/// The system has no thread left.
+pub(super) fn start(
+    shared: Arc<Shared>,
+    source: Box<dyn DriverSource>,
+) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name("driver".to_owned())
+        .spawn(move || {
+            Supervisor {
+                shared,
+                source,
+                sessions: 0,
+                workers: 0,
+                opened: Instant::now(),
+                said: None,
+            }
+            .run();
+        })
+}
+
+struct Supervisor {
+    shared: Arc<Shared>,
+    source: Box<dyn DriverSource>,
+    sessions: u64,
+    workers: u32,
+    opened: Instant,
+    /// The last failure that was logged, so that it is said once.
+    said: Option<DriverError>,
+}
+
+impl Supervisor {
+    fn run(mut self) {
+        loop {
+            self.shared.state().driver_asked(Instant::now());
+            match self.ask() {
+                Ok((version, gpu_count)) => {
+                    self.shared.state().driver_answered(version, gpu_count);
+                    self.said = None;
+                    self.start_workers(gpu_count);
+                }
+                Err(error) => {
+                    self.close();
+                    self.shared.state().driver_failed(&error);
+                    if self.said.as_ref() != Some(&error) {
+                        tracing::warn!(%error, "no driver; trying again");
+                        self.said = Some(error);
+                    }
+                }
+            }
+            if !self.shared.wait(self.shared.pace.interval) {
+                break;
+            }
+        }
+        self.close();
+    }
+
+    /// Sees that there is a session, and asks it for what concerns no single GPU.
+    fn ask(&mut self) -> Result<(String, u32), DriverError> {
+        let now = Instant::now();
+        let find_again = {
+            let state = self.shared.state();
+            now.duration_since(self.opened) >= RELOAD_WHILE_LOST
+                && state.any_lost()
+                && !state.any_hung(now)
+        };
+        if find_again {
+            self.close();
+        }
+        let current = lock(&self.shared.session).clone();
+        let session = match current {
+            Some(session) => session,
+            None => self.open()?,
+        };
+        let gpu_count = session.driver.gpu_count()?;
+        let version = session.driver.version()?;
+        *lock(&self.shared.session) = Some(Session {
+            gpu_count,
+            ..session
+        });
+        Ok((version, gpu_count))
+    }
+
+    fn open(&mut self) -> Result<Session, DriverError> {
+        self.opened = Instant::now();
+        let driver = self.source.open()?;
+        self.sessions += 1;
+        self.shared.state().session_began();
+        tracing::debug!(session = self.sessions, "driver session begun");
+        Ok(Session {
+            number: self.sessions,
+            gpu_count: 0,
+            driver,
+        })
+    }
+
+    /// Ends the session. The driver library forgets what it knows only when nobody uses it any more, so the calls that
+    /// are under way are waited for, but not for ever.
+    fn close(&self) {
+        let Some(session) = lock(&self.shared.session).take() else {
+            return;
+        };
+        let since = Instant::now();
+        while Arc::strong_count(&session.driver) > 1 && since.elapsed() < self.shared.pace.deadline
+        {
+            std::thread::sleep(RELEASE_POLL);
+        }
+    }
+
+    fn start_workers(&mut self, gpu_count: u32) {
+        while self.workers < gpu_count {
+            let (shared, index) = (Arc::clone(&self.shared), self.workers);
+            let started = std::thread::Builder::new()
+                .name(format!("gpu-{index}"))
+                .spawn(move || work(&shared, index));
+            if let Err(error) = started {
+                tracing::error!(%error, gpu = index, "cannot start a thread; trying again");
+                return;
+            }
+            self.workers += 1;
+        }
+    }
+}
+
+/// Looks after the GPU at one index, for as long as the process lives.
+fn work(shared: &Shared, index: u32) {
+    // The session in which the GPU told who it is.
+    let mut identified = None;
+    loop {
+        let session = lock(&shared.session).clone();
+        if let Some(session) = session.filter(|session| index < session.gpu_count) {
+            shared.state().gpu_asked(index, Instant::now());
+            let identity =
+                (identified != Some(session.number)).then(|| session.driver.identity(index));
+            let result = match identity {
+                None => session.driver.sample(index),
+                Some(Ok(identity)) => {
+                    shared.state().gpu_identified(identity);
+                    session.driver.sample(index)
+                }
+                Some(Err(error)) => Err(error),
+            };
+            identified = result.is_ok().then_some(session.number);
+            drop(session);
+            shared
+                .state()
+                .gpu_answered(index, result, Instant::now(), Timestamp::now());
+        }
+        if !shared.wait(shared.pace.interval) {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "sampler_tests.rs"]
+mod tests;

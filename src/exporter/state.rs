@@ -1,0 +1,308 @@
+//! What the node process knows: written by the threads that ask the driver and read the log, read by a scrape.
+
+use super::ledger::Ledger;
+use crate::nvml::{DriverError, Identity, Sample};
+use crate::xid::{Message, PciAddress, RecoveryAction};
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How the last asking of a GPU ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Health {
+    /// It answered.
+    Up(Sample),
+    /// The driver says that it is lost or must be reset.
+    Lost,
+    /// Anything else.
+    Failing,
+}
+
+/// A GPU that was identified at least once.
+#[derive(Debug)]
+pub(super) struct Gpu {
+    pub(super) identity: Identity,
+    pub(super) health: Health,
+    /// When the last asking ended, and how long it took.
+    pub(super) asked: Option<(Instant, Duration)>,
+    pub(super) last_success: Option<Timestamp>,
+    /// Failed calls by function and error.
+    pub(super) failures: BTreeMap<(&'static str, &'static str), u64>,
+}
+
+/// The thread that asks for one index.
+#[derive(Debug, Default)]
+struct Asking {
+    /// Since when a call is under way.
+    since: Option<Instant>,
+    /// The GPU that the index was last seen to be.
+    pci: Option<PciAddress>,
+}
+
+/// What is known of the driver as a whole.
+#[derive(Debug, Default)]
+pub(super) struct DriverState {
+    /// Whether it was asked at least once.
+    pub(super) tried: bool,
+    /// Its version, while it answers.
+    pub(super) version: Option<String>,
+    /// How many GPUs it has, while it answers.
+    pub(super) gpu_count: u32,
+    /// Why it does not answer.
+    pub(super) error: Option<&'static str>,
+    asking_since: Option<Instant>,
+}
+
+/// Everything.
+#[derive(Debug)]
+pub(super) struct State {
+    /// A call that takes longer hangs.
+    deadline: Duration,
+    /// A sample that is older says nothing any more.
+    fresh: Duration,
+    pub(super) driver: DriverState,
+    pub(super) gpus: BTreeMap<PciAddress, Gpu>,
+    /// Indices that never told who they are, and how they are.
+    nameless: BTreeMap<u32, Health>,
+    asking: BTreeMap<u32, Asking>,
+    pub(super) ledger: Ledger,
+    /// UUIDs that the kernel log tells.
+    pub(super) logged_uuids: BTreeMap<PciAddress, String>,
+    /// What the last Xid 154 said, for GPUs that the driver can say nothing of.
+    verdicts: BTreeMap<PciAddress, RecoveryAction>,
+}
+
+impl State {
+    pub(super) fn new(interval: Duration, deadline: Duration) -> Self {
+        Self {
+            deadline,
+            fresh: interval * 2 + deadline,
+            driver: DriverState::default(),
+            gpus: BTreeMap::new(),
+            nameless: BTreeMap::new(),
+            asking: BTreeMap::new(),
+            ledger: Ledger::default(),
+            logged_uuids: BTreeMap::new(),
+            verdicts: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in what the driver said in the kernel log.
+    pub(super) fn observe(&mut self, message: Message, at: Timestamp) {
+        match message {
+            Message::Xid(xid) => {
+                self.ledger.xid(xid.pci, xid.code, at);
+                if let Some(change) = xid.recovery_change() {
+                    self.verdicts.insert(xid.pci, change.to);
+                }
+            }
+            Message::BusLoss(loss) => self.ledger.bus_loss(loss.pci, at),
+            Message::Uuid { pci, uuid } => {
+                self.logged_uuids.insert(pci, uuid);
+            }
+        }
+    }
+
+    /// A call to the driver as a whole begins.
+    pub(super) fn driver_asked(&mut self, now: Instant) {
+        self.driver.asking_since = Some(now);
+    }
+
+    /// It ended well.
+    pub(super) fn driver_answered(&mut self, version: String, gpu_count: u32) {
+        self.driver = DriverState {
+            tried: true,
+            version: Some(version),
+            gpu_count,
+            error: None,
+            asking_since: None,
+        };
+        self.nameless.retain(|index, _| *index < gpu_count);
+    }
+
+    /// It ended badly.
+    pub(super) fn driver_failed(&mut self, error: &DriverError) {
+        self.driver = DriverState {
+            tried: true,
+            error: Some(error.code()),
+            ..DriverState::default()
+        };
+    }
+
+    /// Why the driver is not up; `None` while it is.
+    pub(super) fn driver_error(&self, now: Instant) -> Option<&'static str> {
+        match self.driver.asking_since {
+            Some(since) if now.duration_since(since) > self.deadline => Some("hung"),
+            _ if self.driver.version.is_some() => None,
+            _ => Some(self.driver.error.unwrap_or("not_asked")),
+        }
+    }
+
+    /// A call for one GPU begins.
+    pub(super) fn gpu_asked(&mut self, index: u32, now: Instant) {
+        self.asking.entry(index).or_default().since = Some(now);
+    }
+
+    /// The driver told who the GPU at an index is.
+    pub(super) fn gpu_identified(&mut self, identity: Identity) {
+        let pci = identity.pci;
+        self.nameless.remove(&identity.index);
+        self.asking.entry(identity.index).or_default().pci = Some(pci);
+        // A GPU that was moved to another place leaves nothing behind at the old one.
+        self.gpus
+            .retain(|place, gpu| *place == pci || gpu.identity.uuid != identity.uuid);
+        match self.gpus.get_mut(&pci) {
+            Some(gpu) if gpu.identity.uuid == identity.uuid => gpu.identity = identity,
+            before => {
+                if before.is_some() {
+                    self.ledger.forget(pci);
+                    self.verdicts.remove(&pci);
+                }
+                let gpu = Gpu {
+                    identity,
+                    health: Health::Failing,
+                    asked: None,
+                    last_success: None,
+                    failures: BTreeMap::new(),
+                };
+                self.gpus.insert(pci, gpu);
+            }
+        }
+    }
+
+    /// The asking of one GPU ended.
+    pub(super) fn gpu_answered(
+        &mut self,
+        index: u32,
+        result: Result<Sample, DriverError>,
+        now: Instant,
+        at: Timestamp,
+    ) {
+        let asking = self.asking.entry(index).or_default();
+        let took = asking
+            .since
+            .take()
+            .map_or(Duration::ZERO, |since| now.duration_since(since));
+        // An index that cannot be asked who it is now is the GPU that it was; of several, the one that did not answer before.
+        let pci = asking.pci.or_else(|| {
+            let before = self.gpus.values().filter(|gpu| gpu.identity.index == index);
+            before
+                .min_by_key(|gpu| matches!(gpu.health, Health::Up(_)))
+                .map(|gpu| gpu.identity.pci)
+        });
+        let failure = match &result {
+            Err(DriverError::Call { call, code } | DriverError::Gone { call, code }) => {
+                Some((*call, *code))
+            }
+            _ => None,
+        };
+        let health = match result {
+            Ok(sample) => Health::Up(sample),
+            Err(DriverError::GpuLost | DriverError::ResetRequired) => Health::Lost,
+            Err(_) => Health::Failing,
+        };
+        let Some(gpu) = pci.and_then(|pci| self.gpus.get_mut(&pci)) else {
+            self.nameless.insert(index, health);
+            return;
+        };
+        gpu.asked = Some((now, took));
+        if let Some(failure) = failure {
+            *gpu.failures.entry(failure).or_default() += 1;
+        }
+        if let Health::Up(sample) = &health {
+            gpu.last_success = Some(at);
+            for failure in &sample.failures {
+                *gpu.failures
+                    .entry((failure.call, failure.code))
+                    .or_default() += 1;
+            }
+            if sample.recovery_action.is_some() {
+                // From here on the driver itself tells.
+                self.verdicts.remove(&gpu.identity.pci);
+            }
+        }
+        gpu.health = health;
+    }
+
+    /// The index is another GPU's now, perhaps: the next asking says whose.
+    pub(super) fn session_began(&mut self) {
+        for asking in self.asking.values_mut() {
+            asking.pci = None;
+        }
+    }
+
+    /// Whether a GPU that the driver once had is lost, so that only a new session can find it again.
+    pub(super) fn any_lost(&self) -> bool {
+        self.gpus.values().any(|gpu| gpu.health == Health::Lost)
+            || self.nameless.values().any(|health| *health == Health::Lost)
+    }
+
+    /// Whether a call for any GPU is under way for longer than the deadline.
+    pub(super) fn any_hung(&self, now: Instant) -> bool {
+        self.asking
+            .keys()
+            .any(|index| self.is_index_hung(*index, now))
+    }
+
+    /// Indices that never told who they are; with the lost ones among them marked.
+    pub(super) fn nameless(&self, now: Instant) -> BTreeMap<u32, bool> {
+        let known = |index: u32| self.gpus.values().any(|gpu| gpu.identity.index == index);
+        let hung = self
+            .asking
+            .keys()
+            .filter(|index| self.is_index_hung(**index, now) && !known(**index));
+        let answered = self
+            .nameless
+            .iter()
+            .map(|(index, health)| (*index, *health == Health::Lost));
+        hung.map(|index| (*index, false)).chain(answered).collect()
+    }
+
+    pub(super) fn is_index_hung(&self, index: u32, now: Instant) -> bool {
+        let since = self.asking.get(&index).and_then(|asking| asking.since);
+        since.is_some_and(|since| now.duration_since(since) > self.deadline)
+    }
+
+    /// Whether the call for a GPU hangs.
+    pub(super) fn is_hung(&self, gpu: &Gpu, now: Instant) -> bool {
+        let by_place = self
+            .asking
+            .iter()
+            .find(|(_, asking)| asking.pci == Some(gpu.identity.pci));
+        // Before the driver has told who is at an index, it is who was there before.
+        let by_index = || {
+            self.asking
+                .get_key_value(&gpu.identity.index)
+                .filter(|(_, asking)| asking.pci.is_none())
+        };
+        by_place
+            .or_else(by_index)
+            .is_some_and(|(index, _)| self.is_index_hung(*index, now))
+    }
+
+    /// The sample of a GPU that is up: its last call was answered, not long ago, and no call hangs.
+    pub(super) fn current<'a>(&self, gpu: &'a Gpu, now: Instant) -> Option<&'a Sample> {
+        let (asked, _) = gpu.asked?;
+        match &gpu.health {
+            Health::Up(sample)
+                if self.driver.version.is_some()
+                    && now.duration_since(asked) <= self.fresh
+                    && !self.is_hung(gpu, now) =>
+            {
+                Some(sample)
+            }
+            _ => None,
+        }
+    }
+
+    /// What the GPU needs: as the driver says now, else as it last said in the log.
+    pub(super) fn recovery_action(&self, gpu: &Gpu, now: Instant) -> Option<RecoveryAction> {
+        self.current(gpu, now)
+            .and_then(|sample| sample.recovery_action)
+            .or_else(|| self.verdicts.get(&gpu.identity.pci).copied())
+    }
+}
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;

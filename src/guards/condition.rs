@@ -1,0 +1,415 @@
+//! Conditions in PromQL: which queries they need, and what the answers mean.
+//!
+//! A *guard* asks whether something is the case, and an Unknown holds. A *proof* asks whether everything is well, and only a
+//! clear yes counts. Both need more than the expression: an empty result may mean that the condition is false, or that the
+//! metric does not exist, or that every value is NaN.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use promql_parser::parser::{BinaryExpr, Expr, VectorMatchCardinality};
+
+use super::truth::Verdict;
+use crate::rules::answer::{Answer, Sample, SampleValue, Unknown, UnknownReason};
+use crate::rules::promql::{
+    existence, is_absence, is_constant, is_scalar, is_vector, parse, selectors, strip_parens, text,
+};
+
+/// More queries than this for one condition are a mistake, and a burden for Prometheus at each evaluation.
+const MOST_QUERIES: usize = 24;
+
+/// The answers to the queries of a condition, by query.
+pub type Answers = BTreeMap<String, Result<Answer, Unknown>>;
+
+/// Which values of the result count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    /// The expression filters: a series in the result passed, whatever its value.
+    Filter,
+    /// The expression says 0 or 1: values other than 0 count.
+    Value,
+}
+
+/// A part of a proof: every series of `operand` must be in the result of `result`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Term {
+    result: String,
+    operand: Option<String>,
+    reading: Reading,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Question {
+    Guard(Reading),
+    Proof(Vec<Term>),
+}
+
+/// A PromQL condition with the queries that decide it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    expr: String,
+    question: Question,
+    /// `count(…)` of each metric that must exist.
+    existence: Vec<String>,
+    /// What is compared, to be looked through for NaN.
+    operands: Vec<String>,
+    /// Why the expression could not be taken apart.
+    not_understood: Option<String>,
+}
+
+impl Condition {
+    /// A condition that holds something back while it is true.
+    pub fn guard(expr: &str) -> Self {
+        let condition = Self {
+            expr: expr.to_owned(),
+            question: Question::Guard(Reading::Filter),
+            existence: Vec::new(),
+            operands: Vec::new(),
+            not_understood: None,
+        };
+        condition.planned(|expr| Ok(Question::Guard(reading(expr))))
+    }
+
+    /// A condition that must be shown to be true of every series.
+    pub fn proof(expr: &str) -> Self {
+        let condition = Self {
+            expr: expr.to_owned(),
+            question: Question::Proof(Vec::new()),
+            existence: Vec::new(),
+            operands: Vec::new(),
+            not_understood: None,
+        };
+        condition.planned(|expr| {
+            let mut terms = Vec::new();
+            collect_terms(expr, &mut terms)?;
+            Ok(Question::Proof(terms))
+        })
+    }
+
+    fn planned(mut self, question: impl FnOnce(&Expr) -> Result<Question, String>) -> Self {
+        let plan = parse(&self.expr).and_then(|expr| {
+            if !is_scalar(&expr) && !is_vector(&expr) {
+                return Err(format!("the result is a {}", expr.value_type()));
+            }
+            let question = question(&expr)?;
+            let existence = selectors(&expr)
+                .into_iter()
+                .map(existence)
+                .collect::<Result<BTreeSet<_>, _>>()?;
+            let mut operands = BTreeSet::new();
+            collect_operands(&expr, &mut operands)?;
+            Ok((question, existence, operands))
+        });
+        match plan {
+            Ok((question, existence, operands)) => {
+                self.question = question;
+                self.existence = existence.into_iter().collect();
+                self.operands = operands.into_iter().collect();
+                if self.queries().len() > MOST_QUERIES {
+                    self.not_understood = Some(format!(
+                        "the expression needs more than {MOST_QUERIES} queries"
+                    ));
+                }
+            }
+            Err(message) => self.not_understood = Some(message),
+        }
+        self
+    }
+
+    /// The expression as written.
+    pub fn expr(&self) -> &str {
+        &self.expr
+    }
+
+    /// Why the condition can never be decided, if that is so.
+    pub fn not_understood(&self) -> Option<&str> {
+        self.not_understood.as_deref()
+    }
+
+    /// The queries to ask, all with the same evaluation time. The expression itself comes first.
+    pub fn queries(&self) -> Vec<&str> {
+        let mut queries = vec![self.expr.as_str()];
+        if self.not_understood.is_some() {
+            return queries;
+        }
+        let terms = match &self.question {
+            Question::Guard(_) => &[][..],
+            Question::Proof(terms) => terms,
+        };
+        let parts = terms
+            .iter()
+            .flat_map(|term| std::iter::once(&term.result).chain(&term.operand))
+            .chain(&self.operands)
+            .chain(&self.existence);
+        for query in parts {
+            if !queries.contains(&query.as_str()) {
+                queries.push(query);
+            }
+        }
+        queries
+    }
+
+    /// What the answers mean.
+    pub fn judge(&self, answers: &Answers) -> Verdict {
+        let verdict = match &self.question {
+            Question::Guard(reading) => self.judge_guard(*reading, answers),
+            Question::Proof(terms) => self.judge_proof(terms, answers),
+        };
+        verdict.unwrap_or_else(Verdict::from)
+    }
+
+    fn judge_guard(&self, reading: Reading, answers: &Answers) -> Result<Verdict, Unknown> {
+        let answer = answer_to(&self.expr, answers)?;
+        let passing = answer
+            .samples
+            .iter()
+            .filter_map(Sample::number)
+            .find(|value| reading == Reading::Filter || *value != 0.0);
+        if let Some(value) = passing {
+            // An expression that cannot be taken apart may be one whose zero means false; holding is the safe side.
+            return Ok(Verdict::held("the expression is true", Some(value)));
+        }
+        self.require_understood()?;
+        require_numbers(&self.expr, answer)?;
+        self.require_existence(answers)?;
+        for operand in &self.operands {
+            require_numbers(operand, answer_to(operand, answers)?)?;
+        }
+        Ok(Verdict::not_held("the expression is false", None))
+    }
+
+    fn judge_proof(&self, terms: &[Term], answers: &Answers) -> Result<Verdict, Unknown> {
+        let whole = answer_to(&self.expr, answers)?;
+        self.require_understood()?;
+        let value = whole.samples.iter().find_map(Sample::number);
+        require_numbers(&self.expr, whole)?;
+        self.require_existence(answers)?;
+        for operand in &self.operands {
+            require_numbers(operand, answer_to(operand, answers)?)?;
+        }
+        let mut failing = None;
+        for term in terms {
+            let result = answer_to(&term.result, answers)?;
+            require_numbers(&term.result, result)?;
+            let passed = result
+                .samples
+                .iter()
+                .filter_map(Sample::number)
+                .filter(|value| term.reading == Reading::Filter || *value != 0.0)
+                .count();
+            let total = match &term.operand {
+                Some(operand) => {
+                    let answer = answer_to(operand, answers)?;
+                    require_numbers(operand, answer)?;
+                    answer.samples.len()
+                }
+                None => result.samples.len(),
+            };
+            if total == 0 {
+                let nothing = term.operand.as_ref().unwrap_or(&term.result);
+                return Err(Unknown::new(
+                    UnknownReason::NoData,
+                    format!("`{nothing}` has no series"),
+                ));
+            }
+            if passed > total {
+                return Err(Unknown::new(
+                    UnknownReason::NotUnderstood,
+                    format!("`{}` has more series than what it compares", term.result),
+                ));
+            }
+            if passed < total && failing.is_none() {
+                failing = Some(format!("{passed} of {total} series pass `{}`", term.result));
+            }
+        }
+        Ok(match failing {
+            Some(detail) => Verdict::not_held(detail, value),
+            None => Verdict::held("every series passes", value),
+        })
+    }
+
+    fn require_understood(&self) -> Result<(), Unknown> {
+        match &self.not_understood {
+            Some(message) => Err(Unknown::new(UnknownReason::NotUnderstood, message.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn require_existence(&self, answers: &Answers) -> Result<(), Unknown> {
+        for query in &self.existence {
+            let answer = answer_to(query, answers)?;
+            require_numbers(query, answer)?;
+            if answer.samples.is_empty() {
+                return Err(Unknown::new(
+                    UnknownReason::NoData,
+                    format!("`{query}` finds no series: the metric does not exist"),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn answer_to<'a>(query: &str, answers: &'a Answers) -> Result<&'a Answer, Unknown> {
+    match answers.get(query) {
+        Some(Ok(answer)) => Ok(answer),
+        Some(Err(unknown)) => Err(unknown.clone()),
+        None => Err(Unknown::new(
+            UnknownReason::BadAnswer,
+            format!("`{query}` was not asked"),
+        )),
+    }
+}
+
+fn require_numbers(query: &str, answer: &Answer) -> Result<(), Unknown> {
+    for sample in &answer.samples {
+        match sample.value {
+            SampleValue::Histogram => {
+                return Err(Unknown::new(
+                    UnknownReason::Histogram,
+                    format!("`{query}` has a native histogram"),
+                ));
+            }
+            SampleValue::Float(value) if value.is_nan() => {
+                return Err(Unknown::new(
+                    UnknownReason::NotANumber,
+                    format!("`{query}` is NaN"),
+                ));
+            }
+            SampleValue::Float(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn is_comparison(binary: &BinaryExpr) -> bool {
+    binary.op.is_comparison_operator()
+}
+
+fn returns_bool(binary: &BinaryExpr) -> bool {
+    binary
+        .modifier
+        .as_ref()
+        .is_some_and(|modifier| modifier.return_bool)
+}
+
+fn reading(expr: &Expr) -> Reading {
+    match strip_parens(expr) {
+        expr if is_scalar(expr) => Reading::Value,
+        Expr::Binary(binary) if is_comparison(binary) && returns_bool(binary) => Reading::Value,
+        // The values of a set operation are those of its sides.
+        Expr::Binary(binary) if binary.op.is_set_operator() => {
+            let left = reading(&binary.lhs);
+            if binary.op.to_string() == "or" && left != reading(&binary.rhs) {
+                Reading::Filter
+            } else {
+                left
+            }
+        }
+        _ => Reading::Filter,
+    }
+}
+
+/// The sides of every comparison, outside subqueries, that read series.
+fn collect_operands(expr: &Expr, operands: &mut BTreeSet<String>) -> Result<(), String> {
+    match expr {
+        Expr::Paren(paren) => collect_operands(&paren.expr, operands),
+        Expr::Unary(unary) => collect_operands(&unary.expr, operands),
+        Expr::Aggregate(aggregate) => collect_operands(&aggregate.expr, operands),
+        Expr::Call(call) => call
+            .args
+            .args
+            .iter()
+            .try_for_each(|argument| collect_operands(argument, operands)),
+        Expr::Binary(binary) => {
+            for side in [&binary.lhs, &binary.rhs] {
+                if is_comparison(binary) && !is_constant(side) {
+                    operands.insert(text(strip_parens(side))?);
+                }
+                collect_operands(side, operands)?;
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn collect_terms(expr: &Expr, terms: &mut Vec<Term>) -> Result<(), String> {
+    let expr = strip_parens(expr);
+    if is_absence(expr) {
+        return Err("the absence of a series is no proof".to_owned());
+    }
+    if is_constant(expr) {
+        return Err("a constant is no proof".to_owned());
+    }
+    let result = text(expr)?;
+    match expr {
+        Expr::Binary(binary) if is_comparison(binary) => {
+            if returns_bool(binary) || is_scalar(expr) {
+                terms.push(Term {
+                    result,
+                    operand: None,
+                    reading: Reading::Value,
+                });
+            } else {
+                terms.push(Term {
+                    result,
+                    operand: Some(text(compared_side(binary))?),
+                    reading: Reading::Filter,
+                });
+            }
+        }
+        Expr::Binary(binary) if binary.op.is_set_operator() => {
+            let operator = binary.op.to_string();
+            if operator == "or" {
+                let sides = [&binary.lhs, &binary.rhs].map(|side| match strip_parens(side) {
+                    Expr::Binary(side) if is_comparison(side) && !returns_bool(side) => {
+                        text(compared_side(side))
+                    }
+                    _ => Err("a proof with `or` needs a comparison on both sides".to_owned()),
+                });
+                let [left, right] = sides;
+                terms.push(Term {
+                    result,
+                    operand: Some(format!("({}) or ({})", left?, right?)),
+                    reading: Reading::Filter,
+                });
+            } else {
+                collect_terms(&binary.lhs, terms)?;
+                // A right side that only asks for absence, or for the time of day, narrows the proof and adds none.
+                let right = strip_parens(&binary.rhs);
+                if operator == "and" && !is_absence(right) && !is_constant(right) {
+                    collect_terms(right, terms)?;
+                }
+                terms.push(Term {
+                    result,
+                    operand: Some(text(strip_parens(&binary.lhs))?),
+                    reading: Reading::Filter,
+                });
+            }
+        }
+        _ => terms.push(Term {
+            result,
+            operand: None,
+            reading: Reading::Value,
+        }),
+    }
+    Ok(())
+}
+
+/// The side of a comparison whose series the result consists of.
+fn compared_side(binary: &BinaryExpr) -> &Expr {
+    let one_to_many = binary
+        .modifier
+        .as_ref()
+        .is_some_and(|modifier| matches!(modifier.card, VectorMatchCardinality::OneToMany(_)));
+    let side = if is_scalar(&binary.lhs) || one_to_many {
+        &binary.rhs
+    } else {
+        &binary.lhs
+    };
+    strip_parens(side)
+}
+
+#[cfg(test)]
+#[path = "condition_tests.rs"]
+mod tests;

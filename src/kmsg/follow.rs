@@ -1,0 +1,261 @@
+//! Reading a kernel log as it grows, on a thread of its own.
+
+use super::record::Line;
+use super::time::{event_time, uptime};
+use jiff::Timestamp;
+use std::fs::{File, Metadata};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How soon a line that was appended to a file is seen.
+const POLL: Duration = Duration::from_millis(20);
+/// How often a file is checked for having been replaced, and a missing one looked for.
+const CHECK: Duration = Duration::from_millis(500);
+/// The kernel refuses a read of `/dev/kmsg` into less than one record, which is at most 8 KiB.
+const BUFFER: usize = 32 * 1024;
+/// A line longer than this is no kernel message, and is cut.
+const LONGEST_LINE: usize = 32 * 1024;
+/// The error number of a reader that was too slow: the kernel has overwritten records.
+const EPIPE: i32 = 32;
+
+/// What became of reading the log.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Whether the log is open.
+    pub open: AtomicBool,
+    /// Records or lines read.
+    pub lines: AtomicU64,
+    /// Records that the kernel overwrote before they were read, by the gaps in their numbers.
+    pub lost: AtomicU64,
+    /// Failed attempts to open or read.
+    pub errors: AtomicU64,
+}
+
+/// A line of the log, as it is handed out.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// The line.
+    pub line: Line<'a>,
+    /// The latest time at which it can have been written; `None`: it was written just now.
+    written: Option<Timestamp>,
+}
+
+impl Entry<'_> {
+    /// When the line was logged. Asks the clocks, so it is for lines that matter.
+    #[must_use]
+    pub fn time(&self) -> Timestamp {
+        let now = Timestamp::now();
+        event_time(self.line.stamp, now, uptime(), self.written.unwrap_or(now))
+    }
+}
+
+/// A kernel log.
+#[derive(Debug)]
+pub struct KernelLog {
+    path: PathBuf,
+    last_sequence: Option<u64>,
+    after_record: bool,
+    /// The failure that was logged last, so that it is said once and not at each try.
+    said: Option<ErrorKind>,
+}
+
+/// What was opened.
+#[derive(Debug, Clone, Copy)]
+struct Opened {
+    device: bool,
+    /// The latest time at which the line being read can have been written; `None` once the reader has caught up.
+    written: Option<Timestamp>,
+}
+
+enum Ended {
+    /// The file was replaced or cut; it is to be opened again.
+    Replaced,
+    Stopped,
+    Failed(std::io::Error),
+}
+
+impl KernelLog {
+    /// A log that will be read from `path`: the device `/dev/kmsg` or a file. It need not exist yet.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            last_sequence: None,
+            after_record: false,
+            said: None,
+        }
+    }
+
+    /// Reads what is there and then what comes, until `stopped`; gives each line to `each`.
+    ///
+    /// The device is read blockingly, so on it the thread that calls this ends only with the next line, or with the
+    /// process.
+    pub fn follow(
+        mut self,
+        counters: &Counters,
+        stopped: impl Fn() -> bool,
+        mut each: impl FnMut(Entry<'_>),
+    ) {
+        while !stopped() {
+            let ended = match File::open(&self.path) {
+                Ok(file) => {
+                    counters.open.store(true, Ordering::Relaxed);
+                    self.read(file, counters, &stopped, &mut each)
+                }
+                Err(error) => Ended::Failed(error),
+            };
+            counters.open.store(false, Ordering::Relaxed);
+            match ended {
+                Ended::Stopped => return,
+                Ended::Replaced => {}
+                Ended::Failed(error) => {
+                    counters.errors.fetch_add(1, Ordering::Relaxed);
+                    if self.said != Some(error.kind()) {
+                        tracing::warn!(path = %self.path.display(), %error, "cannot read the kernel log; trying again");
+                        self.said = Some(error.kind());
+                    }
+                    pause(CHECK, &stopped);
+                }
+            }
+        }
+    }
+
+    fn read(
+        &mut self,
+        mut file: File,
+        counters: &Counters,
+        stopped: &impl Fn() -> bool,
+        each: &mut impl FnMut(Entry<'_>),
+    ) -> Ended {
+        let metadata = match file.metadata() {
+            Ok(metadata) => metadata,
+            Err(error) => return Ended::Failed(error),
+        };
+        let device = metadata.file_type().is_char_device();
+        if metadata.is_dir() {
+            return Ended::Failed(ErrorKind::IsADirectory.into());
+        }
+        // Lines that were there before are as old as the file's last change, where they do not tell themselves.
+        let mut opened = Opened {
+            device,
+            written: (!device).then(|| modified(&metadata)).flatten(),
+        };
+        let mut buffer = vec![0; BUFFER];
+        let mut partial = Vec::new();
+        let (mut position, mut since_check, mut announced) = (0u64, Duration::ZERO, false);
+        while !stopped() {
+            let read = file.read(&mut buffer);
+            if read.is_ok() && !announced {
+                announced = true;
+                self.said = None;
+                tracing::info!(path = %self.path.display(), "reading the kernel log");
+            }
+            match read {
+                Ok(0) => {
+                    opened.written = None;
+                    since_check += POLL;
+                    if since_check >= CHECK {
+                        since_check = Duration::ZERO;
+                        if was_replaced(&self.path, &metadata, position) {
+                            return Ended::Replaced;
+                        }
+                    }
+                    std::thread::sleep(POLL);
+                }
+                Ok(length) => {
+                    position += length as u64;
+                    partial.extend_from_slice(&buffer[..length]);
+                    self.take_lines(&mut partial, opened, counters, each);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // The gap in the sequence numbers says how many were lost.
+                Err(error) if device && error.raw_os_error() == Some(EPIPE) => {}
+                Err(error) => return Ended::Failed(error),
+            }
+        }
+        Ended::Stopped
+    }
+
+    fn take_lines(
+        &mut self,
+        partial: &mut Vec<u8>,
+        opened: Opened,
+        counters: &Counters,
+        each: &mut impl FnMut(Entry<'_>),
+    ) {
+        let mut taken = 0;
+        while let Some(length) = partial[taken..].iter().position(|byte| *byte == b'\n') {
+            let bytes = &partial[taken..taken + length];
+            taken += length + 1;
+            self.line(bytes, opened, counters, each);
+        }
+        partial.drain(..taken);
+        // A line without an end must not fill the memory.
+        partial.truncate(LONGEST_LINE);
+    }
+
+    fn line(
+        &mut self,
+        bytes: &[u8],
+        opened: Opened,
+        counters: &Counters,
+        each: &mut impl FnMut(Entry<'_>),
+    ) {
+        // `KEY=value` lines that belong to the record before.
+        if self.after_record && bytes.first() == Some(&b' ') {
+            return;
+        }
+        let line = Line::parse(bytes);
+        self.after_record = line.sequence.is_some();
+        counters.lines.fetch_add(1, Ordering::Relaxed);
+        // In a file the numbers prove nothing: it may hold a part of the log, or several.
+        if let Some(sequence) = line.sequence.filter(|_| opened.device) {
+            let expected = self
+                .last_sequence
+                .map_or(sequence, |last| last.saturating_add(1));
+            // After the device was opened again the same records come again: they have been seen.
+            if sequence < expected {
+                return;
+            }
+            counters
+                .lost
+                .fetch_add(sequence - expected, Ordering::Relaxed);
+            self.last_sequence = Some(sequence);
+        }
+        each(Entry {
+            line,
+            written: opened.written,
+        });
+    }
+}
+
+fn modified(metadata: &Metadata) -> Option<Timestamp> {
+    Timestamp::try_from(metadata.modified().ok()?).ok()
+}
+
+fn was_replaced(path: &Path, opened: &Metadata, position: u64) -> bool {
+    match std::fs::metadata(path) {
+        Ok(now) => {
+            now.ino() != opened.ino()
+                || now.dev() != opened.dev()
+                || (now.is_file() && now.len() < position)
+        }
+        // Removed, and perhaps soon there again: what is open is still read until then.
+        Err(_) => false,
+    }
+}
+
+fn pause(time: Duration, stopped: &impl Fn() -> bool) {
+    let mut left = time;
+    while !left.is_zero() && !stopped() {
+        std::thread::sleep(left.min(POLL));
+        left = left.saturating_sub(POLL);
+    }
+}
+
+#[cfg(test)]
+#[path = "follow_tests.rs"]
+mod tests;

@@ -1,0 +1,189 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+use super::*;
+use std::io::Write;
+use std::sync::{Arc, mpsc};
+
+const SOON: Duration = Duration::from_secs(10);
+
+struct Reader {
+    lines: mpsc::Receiver<(String, Timestamp)>,
+    counters: Arc<Counters>,
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Reader {
+    fn start(path: &Path) -> Self {
+        let (sender, lines) = mpsc::channel();
+        let (counters, stop) = (
+            Arc::new(Counters::default()),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let log = KernelLog::new(path);
+        let thread = std::thread::spawn({
+            let (counters, stop) = (Arc::clone(&counters), Arc::clone(&stop));
+            move || {
+                log.follow(
+                    &counters,
+                    || stop.load(Ordering::Relaxed),
+                    |entry| {
+                        sender
+                            .send((entry.line.text().into_owned(), entry.time()))
+                            .unwrap()
+                    },
+                );
+            }
+        });
+        Self {
+            lines,
+            counters,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    fn next(&self) -> (String, Timestamp) {
+        self.lines
+            .recv_timeout(SOON)
+            .expect("a line within the deadline")
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+fn append(path: &Path, text: &str) {
+    let mut file = File::options()
+        .append(true)
+        .create(true)
+        .open(path)
+        .unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+#[test]
+fn what_was_there_is_as_old_as_the_file_and_what_comes_is_new() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kern.log");
+    append(&path, "old\n");
+    let long_ago: Timestamp = "2020-01-01T00:00:00Z".parse().unwrap();
+    File::options()
+        .append(true)
+        .open(&path)
+        .unwrap()
+        .set_modified(long_ago.into())
+        .unwrap();
+    let reader = Reader::start(&path);
+    assert_eq!(reader.next(), ("old".to_owned(), long_ago));
+    let before = Timestamp::now();
+    // The reader must have seen the end of the file before this is anything but history.
+    let mut sent = 0;
+    loop {
+        append(&path, "new\n");
+        sent += 1;
+        let (text, time) = reader.next();
+        assert_eq!(text, "new");
+        if time >= before {
+            break;
+        }
+        assert!(sent < 1000, "the reader never caught up");
+    }
+    assert!(reader.counters.open.load(Ordering::Relaxed));
+    assert_eq!(reader.counters.lines.load(Ordering::Relaxed), 1 + sent);
+}
+
+#[test]
+fn half_a_line_waits_for_its_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kern.log");
+    append(&path, "first\nsec");
+    let reader = Reader::start(&path);
+    assert_eq!(reader.next().0, "first");
+    append(&path, "ond\n");
+    assert_eq!(reader.next().0, "second");
+}
+
+#[test]
+fn a_file_that_comes_later_is_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kern.log");
+    let reader = Reader::start(&path);
+    let deadline = std::time::Instant::now() + SOON;
+    while reader.counters.errors.load(Ordering::Relaxed) == 0 {
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the missing file was never noticed"
+        );
+        std::thread::yield_now();
+    }
+    assert!(!reader.counters.open.load(Ordering::Relaxed));
+    append(&path, "late\n");
+    assert_eq!(reader.next().0, "late");
+}
+
+#[test]
+fn a_replaced_or_emptied_file_is_read_from_its_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kern.log");
+    append(&path, "a rather long first line\n");
+    let reader = Reader::start(&path);
+    assert_eq!(reader.next().0, "a rather long first line");
+    let next = directory.path().join("next");
+    append(&next, "rotated, and longer than what was there before\n");
+    std::fs::rename(&next, &path).unwrap();
+    assert_eq!(
+        reader.next().0,
+        "rotated, and longer than what was there before"
+    );
+    File::create(&path).unwrap();
+    append(&path, "cut\n");
+    assert_eq!(reader.next().0, "cut");
+}
+
+fn taken(device: bool, text: &[u8]) -> (Vec<String>, Counters) {
+    let (mut seen, counters) = (Vec::new(), Counters::default());
+    let mut log = KernelLog::new("unused");
+    let mut partial = text.to_vec();
+    let opened = Opened {
+        device,
+        written: None,
+    };
+    log.take_lines(&mut partial, opened, &counters, &mut |entry| {
+        seen.push(entry.line.text().into_owned())
+    });
+    assert!(partial.is_empty());
+    (seen, counters)
+}
+
+#[test]
+fn a_gap_in_the_numbers_is_what_was_lost() {
+    let (seen, counters) = taken(true, b"6,10,1,-;a\n6,11,2,-;b\n6,15,3,-;c\n");
+    assert_eq!(seen, ["a", "b", "c"]);
+    assert_eq!(counters.lost.load(Ordering::Relaxed), 3);
+    let (_, counters) = taken(false, b"6,10,1,-;a\n6,15,3,-;c\n");
+    assert_eq!(counters.lost.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn records_that_were_seen_are_not_handed_out_again() {
+    let (seen, _) = taken(
+        true,
+        b"6,10,1,-;a\n6,11,2,-;b\n6,10,1,-;a\n6,11,2,-;b\n6,12,3,-;c\n",
+    );
+    assert_eq!(seen, ["a", "b", "c"]);
+}
+
+#[test]
+fn lines_about_a_record_are_no_records() {
+    let (seen, _) = taken(
+        true,
+        b"6,10,1,-;a\n SUBSYSTEM=pci\n DEVICE=+pci:0000:3b:00.0\n6,11,2,-;b\n",
+    );
+    assert_eq!(seen, ["a", "b"]);
+    let (seen, _) = taken(false, b" indented\n");
+    assert_eq!(seen, [" indented"]);
+}

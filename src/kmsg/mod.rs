@@ -1,0 +1,8 @@
+//! The kernel log: `/dev/kmsg`, or a file that something else writes it to.
+
+mod follow;
+mod record;
+mod time;
+
+pub use follow::{Counters, Entry, KernelLog};
+pub use record::{Line, Stamp};

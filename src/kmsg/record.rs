@@ -1,0 +1,234 @@
+//! One line of a kernel log, in the form of `/dev/kmsg` or in that of `dmesg` and syslog.
+//!
+//! The form of `/dev/kmsg` is part of the kernel's ABI (Documentation/ABI/testing/dev-kmsg):
+//! `priority,sequence,microseconds,flags[,more];message`, then lines that start with a space and hold `KEY=value`.
+//! In the message, what is not printable is written `\xHH`.
+
+use jiff::Timestamp;
+use std::borrow::Cow;
+
+/// When a line was logged, as far as the line itself tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stamp {
+    /// Microseconds since boot.
+    SinceBoot(u64),
+    /// A time of day with its zone.
+    At(Timestamp),
+    /// The line does not tell.
+    Unknown,
+}
+
+/// One line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// The record's number, where it has the form of `/dev/kmsg`. Numbers have gaps only where records were lost.
+    pub sequence: Option<u64>,
+    /// When it was logged.
+    pub stamp: Stamp,
+    /// The message, still escaped where the record has the form of `/dev/kmsg`.
+    message: &'a [u8],
+}
+
+impl<'a> Line<'a> {
+    /// Takes apart one line, without its end.
+    #[must_use]
+    pub fn parse(line: &'a [u8]) -> Self {
+        Self::record(line).unwrap_or_else(|| Self {
+            sequence: None,
+            stamp: stamp(line),
+            message: line,
+        })
+    }
+
+    fn record(line: &'a [u8]) -> Option<Self> {
+        let end = line.iter().position(|byte| *byte == b';')?;
+        let header = std::str::from_utf8(&line[..end]).ok()?;
+        let mut fields = header.split(',');
+        number(fields.next()?)?;
+        let sequence = number(fields.next()?)?;
+        let microseconds = number(fields.next()?)?;
+        fields.next()?;
+        Some(Self {
+            sequence: Some(sequence),
+            stamp: Stamp::SinceBoot(microseconds),
+            message: &line[end + 1..],
+        })
+    }
+
+    /// The message as the kernel wrote it, undecoded.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.message
+    }
+
+    /// The message as text: escapes are undone, and what is no UTF-8 is replaced.
+    #[must_use]
+    pub fn text(&self) -> Cow<'a, str> {
+        if self.sequence.is_none() || !self.message.contains(&b'\\') {
+            return String::from_utf8_lossy(self.message);
+        }
+        Cow::Owned(String::from_utf8_lossy(&unescape(self.message)).into_owned())
+    }
+}
+
+// `parse` alone would accept a sign.
+fn number(field: &str) -> Option<u64> {
+    if !field.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    field.parse().ok()
+}
+
+fn unescape(message: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(message.len());
+    let mut rest = message;
+    while let Some((first, after)) = rest.split_first() {
+        if let [b'\\', b'x', high, low, ..] = rest
+            && let (Some(high), Some(low)) = (
+                char::from(*high).to_digit(16),
+                char::from(*low).to_digit(16),
+            )
+        {
+            plain.push((high * 16 + low) as u8);
+            rest = &rest[4..];
+        } else {
+            plain.push(*first);
+            rest = after;
+        }
+    }
+    plain
+}
+
+/// The time in a plain line: `[ 12.345678]` of `dmesg`, or an RFC 3339 time as a line's first word.
+///
+/// The traditional time of syslog has neither year nor zone, so it is not taken for a time.
+fn stamp(line: &[u8]) -> Stamp {
+    // The longest prefix that is looked at: a syslog header with a long host name.
+    const PREFIX: usize = 160;
+    let prefix = String::from_utf8_lossy(&line[..line.len().min(PREFIX)]);
+    for word in prefix.split_ascii_whitespace().take(5) {
+        let bare = word.trim_start_matches('[').trim_end_matches([']', ':']);
+        if let Ok(at) = bare.parse::<Timestamp>() {
+            return Stamp::At(at);
+        }
+    }
+    let mut rest = prefix.as_ref();
+    while let Some((_, after)) = rest.split_once('[') {
+        if let Some((inside, _)) = after.split_once(']')
+            && let Some(microseconds) = since_boot(inside.trim_start())
+        {
+            return Stamp::SinceBoot(microseconds);
+        }
+        rest = after;
+    }
+    Stamp::Unknown
+}
+
+fn since_boot(text: &str) -> Option<u64> {
+    let (seconds, fraction) = text.split_once('.')?;
+    if fraction.len() != 6 || seconds.is_empty() {
+        return None;
+    }
+    number(seconds)?
+        .checked_mul(1_000_000)?
+        .checked_add(number(fraction)?)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_record() {
+        let line = Line::parse(b"4,1234,5678901,-,caller=T77;NVRM: Xid (PCI:0000:3b:00): 79");
+        assert_eq!(line.sequence, Some(1234));
+        assert_eq!(line.stamp, Stamp::SinceBoot(5_678_901));
+        assert_eq!(line.text(), "NVRM: Xid (PCI:0000:3b:00): 79");
+    }
+
+    #[test]
+    fn a_message_may_hold_a_semicolon_and_a_comma() {
+        assert_eq!(Line::parse(b"6,1,2,-;a;b,c").text(), "a;b,c");
+    }
+
+    #[test]
+    fn a_record_of_several_lines() {
+        let line = Line::parse(b"4,1,2,-;one\\x0atwo\\x5cthree");
+        assert_eq!(line.text(), "one\ntwo\\three");
+    }
+
+    #[test]
+    fn a_backslash_that_is_no_escape_stays() {
+        assert_eq!(
+            Line::parse(b"4,1,2,-;a\\b\\x\\xg0\\x0").text(),
+            "a\\b\\x\\xg0\\x0"
+        );
+        assert_eq!(
+            Line::parse(b"[    1.000000] path a\\x41b").text(),
+            "[    1.000000] path a\\x41b"
+        );
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_replaced() {
+        assert_eq!(Line::parse(b"4,1,2,-;a\\xffb").text(), "a\u{fffd}b");
+        assert_eq!(Line::parse(b"a\xffb").text(), "a\u{fffd}b");
+    }
+
+    #[test]
+    fn the_time_of_a_plain_line() {
+        let at = |text: &str| Stamp::At(text.parse().unwrap());
+        for (line, expected) in [
+            ("[   12.345678] NVRM: x", Stamp::SinceBoot(12_345_678)),
+            (
+                "[12345.000001] [ T1946] NVRM: x",
+                Stamp::SinceBoot(12_345_000_001),
+            ),
+            (
+                "May 10 09:00:00 node kernel: [   12.345678] NVRM: x",
+                Stamp::SinceBoot(12_345_678),
+            ),
+            (
+                "2026-05-10T09:00:00.5+02:00 node kernel: NVRM: x",
+                at("2026-05-10T07:00:00.5Z"),
+            ),
+            (
+                "10.0.0.1: kern: warning: [2026-05-10T09:00:00Z]: NVRM: x",
+                at("2026-05-10T09:00:00Z"),
+            ),
+            ("May 10 09:00:00 node kernel: NVRM: x", Stamp::Unknown),
+            (
+                "NVRM: Xid (PCI:0000:3b:00): 79, a [12] [1.2]",
+                Stamp::Unknown,
+            ),
+            ("", Stamp::Unknown),
+        ] {
+            assert_eq!(Line::parse(line.as_bytes()).stamp, expected, "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_fail(bytes: Vec<u8>) {
+            let _ = Line::parse(&bytes).text();
+        }
+
+        #[test]
+        fn what_the_kernel_escapes_is_read_back(message in "[ -~\\n\\x01\u{e9}]{0,80}", sequence: u64, microseconds: u64) {
+            // As the kernel writes it: control characters, backslash and bytes beyond ASCII are escaped.
+            let mut record = format!("4,{sequence},{microseconds},-;").into_bytes();
+            for byte in message.bytes() {
+                if !(b' '..0x7f).contains(&byte) || byte == b'\\' {
+                    record.extend(format!("\\x{byte:02x}").bytes());
+                } else {
+                    record.push(byte);
+                }
+            }
+            let line = Line::parse(&record);
+            prop_assert_eq!(line.text(), message);
+            prop_assert_eq!(line.sequence, Some(sequence));
+        }
+    }
+}

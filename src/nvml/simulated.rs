@@ -1,0 +1,109 @@
+//! Simulated GPUs, for machines that have none.
+
+use super::{Driver, DriverError, DriverSource, EccCount, Identity, Sample};
+use crate::xid::{PciAddress, RecoveryAction};
+use std::sync::Arc;
+
+/// As many as one machine has: bus numbers from 0x10 on are given out, and one byte holds them.
+const MOST: u32 = 64;
+const FIRST_BUS: u8 = 0x10;
+
+/// A number of healthy GPUs.
+#[derive(Debug, Clone)]
+pub struct SimulatedGpus {
+    count: u32,
+    /// Tells the GPUs of one node from those of another.
+    node: u64,
+}
+
+impl SimulatedGpus {
+    /// The GPUs of a node, the same at each start: their UUIDs are made from the node's name and their index.
+    #[must_use]
+    pub fn new(count: u32, node: &str) -> Self {
+        // FNV-1a; the standard hasher may change between releases, and a UUID must not.
+        let node = node.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        Self {
+            count: count.min(MOST),
+            node,
+        }
+    }
+}
+
+impl DriverSource for SimulatedGpus {
+    fn open(&self) -> Result<Arc<dyn Driver>, DriverError> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+impl Driver for SimulatedGpus {
+    fn version(&self) -> Result<String, DriverError> {
+        Ok("simulated".to_owned())
+    }
+
+    fn gpu_count(&self) -> Result<u32, DriverError> {
+        Ok(self.count)
+    }
+
+    fn identity(&self, index: u32) -> Result<Identity, DriverError> {
+        let node = self.node;
+        Ok(Identity {
+            index,
+            uuid: format!(
+                "GPU-{:08x}-{:04x}-4{:03x}-8000-{index:012x}",
+                node >> 32,
+                (node >> 16) & 0xffff,
+                node & 0xfff
+            ),
+            pci: PciAddress {
+                domain: 0,
+                bus: u8::try_from(index).map_or(u8::MAX, |index| FIRST_BUS.saturating_add(index)),
+                device: 0,
+            },
+            minor: index,
+            model: "Simulated GPU".to_owned(),
+            serial: None,
+            vbios: None,
+        })
+    }
+
+    fn sample(&self, index: u32) -> Result<Sample, DriverError> {
+        let ecc = [(true, false), (true, true), (false, false), (false, true)];
+        Ok(Sample {
+            recovery_action: Some(RecoveryAction::NONE),
+            ecc: ecc
+                .map(|(corrected, aggregate)| EccCount {
+                    corrected,
+                    aggregate,
+                    count: 0,
+                })
+                .to_vec(),
+            temperature: Some(40 + index % 5),
+            failures: Vec::new(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_gpus_are_the_same_and_each_stays_itself() {
+        let mut uuids = BTreeSet::new();
+        for node in ["node-1", "node-2"] {
+            let driver = SimulatedGpus::new(8, node);
+            let places: BTreeSet<_> = (0..8)
+                .map(|index| driver.identity(index).unwrap().pci)
+                .collect();
+            assert_eq!(places.len(), 8);
+            uuids.extend((0..8).map(|index| driver.identity(index).unwrap().uuid));
+        }
+        assert_eq!(uuids.len(), 16);
+        let again = SimulatedGpus::new(8, "node-1").identity(3).unwrap();
+        assert!(uuids.contains(&again.uuid));
+    }
+}

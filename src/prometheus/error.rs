@@ -1,0 +1,93 @@
+//! Why a query has no answer.
+
+use std::time::Duration;
+
+use crate::rules::answer::{Unknown, UnknownReason};
+
+/// What went wrong with a query. No variant holds an address with credentials or a header.
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    /// No connection, or it broke.
+    #[error("Prometheus at {address} cannot be reached: {message}")]
+    Unreachable {
+        /// The address without credentials.
+        address: String,
+        /// The innermost cause.
+        message: String,
+    },
+    /// No complete answer within the time allowed.
+    #[error("no answer within {}s", .0.as_secs_f64())]
+    TimedOut(Duration),
+    /// The server wants other credentials (401, 403).
+    #[error("Prometheus refused the request with status {status}: {message}")]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// What the server said.
+        message: String,
+    },
+    /// The server does not understand the query (400).
+    #[error("bad query: {0}")]
+    BadData(String),
+    /// The query was understood but failed (422), for example by many-to-many matching or too many samples.
+    #[error("the query failed: {0}")]
+    Execution(String),
+    /// The answer may lack data: a federated store was missing, or the server warned.
+    #[error("the answer is partial: {0}")]
+    Partial(String),
+    /// The answer is larger than the limit, in bytes.
+    #[error("the answer is larger than {0} bytes")]
+    TooLarge(usize),
+    /// The server, or something before it, cannot answer now (5xx, 429, 499).
+    #[error("Prometheus is unavailable, status {status}: {message}")]
+    Unavailable {
+        /// The HTTP status.
+        status: u16,
+        /// What the server said.
+        message: String,
+    },
+    /// The body is not in the form of the query API.
+    #[error("the answer is not in the form of the query API: {0}")]
+    BadAnswer(String),
+    /// The result has a type that does not answer the question.
+    #[error("the result is a {0}, not a vector or scalar")]
+    WrongResultType(String),
+    /// The credentials could not be read, so that nothing was sent.
+    #[error("cannot read the bearer token file")]
+    Credentials(#[source] std::io::Error),
+}
+
+impl QueryError {
+    /// The reason out of the closed list.
+    pub fn reason(&self) -> UnknownReason {
+        match self {
+            Self::Unreachable { .. } => UnknownReason::Unreachable,
+            Self::TimedOut(_) => UnknownReason::TimedOut,
+            Self::Refused { .. } | Self::Credentials(_) => UnknownReason::Refused,
+            Self::BadData(_) => UnknownReason::BadQuery,
+            Self::Execution(_) => UnknownReason::ExecutionFailed,
+            Self::Partial(_) => UnknownReason::Partial,
+            Self::TooLarge(_) => UnknownReason::TooLarge,
+            Self::Unavailable { .. } => UnknownReason::Unavailable,
+            Self::BadAnswer(_) => UnknownReason::BadAnswer,
+            Self::WrongResultType(_) => UnknownReason::WrongResultType,
+        }
+    }
+
+    /// Whether the server itself answered, so that it can be called up.
+    pub fn is_answered(&self) -> bool {
+        !matches!(
+            self,
+            Self::Unreachable { .. }
+                | Self::TimedOut(_)
+                | Self::Unavailable { .. }
+                | Self::Credentials(_)
+        )
+    }
+}
+
+impl From<QueryError> for Unknown {
+    fn from(error: QueryError) -> Self {
+        Self::new(error.reason(), error.to_string())
+    }
+}

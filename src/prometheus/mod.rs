@@ -1,0 +1,6 @@
+//! The Prometheus query API. Adapter.
+
+pub mod client;
+pub mod condition;
+pub mod error;
+pub mod response;

@@ -1,0 +1,321 @@
+//! Rule files: manifests of `GpuFaultRule`, or plain Prometheus rule files with `remediation` blocks.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::problem::{Check, Problem, Problems, Severity};
+use super::reader::Reader;
+use super::tree::{Node, Value, bytes};
+use crate::api::rule::GpuFaultRuleSpec;
+
+const API_VERSION: &str = "gpu-remediator.dev/v1alpha1";
+
+/// What a file holds.
+#[derive(Debug, Default)]
+pub struct RuleFile {
+    /// The rules, by object. Empty when the file has errors: nothing is half-applied.
+    pub objects: Vec<RuleObject>,
+    /// The names of the policies that the file defines.
+    pub policies: Vec<String>,
+    /// Which policies the rules name, and where.
+    pub wanted: Vec<WantedPolicy>,
+    /// The expressions of the rules.
+    pub expressions: Vec<Expression>,
+    /// How many rules of a plain Prometheus file have no `remediation`, and so are none of ours.
+    pub without_remediation: usize,
+    /// How many rules have one.
+    pub with_remediation: usize,
+    /// Everything that is wrong, in the order of the file.
+    pub problems: Vec<Problem>,
+}
+
+/// The rules of one document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleObject {
+    /// The name of the object; a plain Prometheus file has none.
+    pub name: Option<String>,
+    /// Its rules.
+    pub spec: GpuFaultRuleSpec,
+}
+
+/// The expression of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expression {
+    /// The PromQL.
+    pub expr: String,
+    /// The bytes of the file that it covers.
+    pub span: Range<usize>,
+    /// Whether the parser reads it.
+    pub understood: bool,
+}
+
+/// A policy that a rule names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedPolicy {
+    /// The name of the policy.
+    pub name: String,
+    span: Range<usize>,
+}
+
+impl RuleFile {
+    /// Reads a file to its end and collects everything that is wrong with it.
+    pub fn read(text: &str) -> Self {
+        let mut file = Self::default();
+        let mut problems = Problems::of(text);
+        match serde_saphyr::from_multiple::<Node>(text) {
+            Ok(documents) => {
+                for document in &documents {
+                    file.document(document, &mut problems);
+                }
+                if documents
+                    .iter()
+                    .all(|document| document.value == Value::Null)
+                {
+                    problems
+                        .error(Check::Kind, 0..0, "the file is empty")
+                        .mend("write a GpuFaultRule, or `groups:` as in a Prometheus rule file");
+                }
+            }
+            Err(error) => {
+                let span = error.location().map_or(0..0, bytes);
+                let message = plain_message(&error);
+                problems.error(Check::Syntax, span, message);
+            }
+        }
+        if problems.has_errors() {
+            file.objects.clear();
+        }
+        file.problems = problems.into_found();
+        file
+    }
+
+    /// The rules that name a policy which is not among `known`.
+    pub fn missing_policies(&self, text: &str, known: &BTreeSet<String>) -> Vec<Problem> {
+        let mut problems = Problems::of(text);
+        for wanted in &self.wanted {
+            if known.contains(&wanted.name) {
+                continue;
+            }
+            let names: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
+            problems
+                .error(
+                    Check::MissingPolicy,
+                    wanted.span.clone(),
+                    format!("there is no RemediationPolicy `{}`", wanted.name),
+                )
+                .mend(if names.is_empty() {
+                    "give the file that defines it as well".to_owned()
+                } else {
+                    format!(
+                        "name one of {}, or give the file that defines it",
+                        names.join(", ")
+                    )
+                });
+        }
+        problems.into_found()
+    }
+
+    /// Takes what Prometheus says of an expression: its word counts more than the parser's.
+    ///
+    /// `verdict` is why Prometheus refuses the expression, or `None` when it accepts it.
+    pub fn judged(&mut self, text: &str, expression: &Expression, verdict: Option<&str>) {
+        self.problems
+            .retain(|problem| problem.check != Check::BadPromql || problem.span != expression.span);
+        let mut problems = Problems::of(text);
+        match verdict {
+            Some(message) => {
+                problems.error(
+                    Check::BadPromql,
+                    expression.span.clone(),
+                    format!("Prometheus refuses the expression: {message}"),
+                );
+            }
+            None if !expression.understood => {
+                problems
+                    .warning(
+                        Check::DoubtfulPromql,
+                        expression.span.clone(),
+                        "Prometheus accepts the expression, but it cannot be checked further here",
+                    )
+                    .mend("make sure that its result has a label that names the node");
+            }
+            None => {}
+        }
+        self.problems.extend(problems.into_found());
+        self.problems.sort_by_key(|problem| problem.span.start);
+    }
+
+    /// Whether the file cannot be used.
+    pub fn has_errors(&self) -> bool {
+        self.problems
+            .iter()
+            .any(|problem| problem.severity == Severity::Error)
+    }
+
+    fn document(&mut self, document: &Node, problems: &mut Problems<'_>) {
+        let whole = bytes(document.referenced);
+        let Value::Map(entries) = &document.value else {
+            if document.value != Value::Null {
+                problems
+                    .error(
+                        Check::Kind,
+                        whole,
+                        format!("the document is {}, not a mapping", document.value.kind()),
+                    )
+                    .mend("write a GpuFaultRule, or `groups:` as in a Prometheus rule file");
+            }
+            return;
+        };
+        let kind = document
+            .value
+            .get("kind")
+            .and_then(|kind| kind.value.as_text());
+        match kind {
+            Some("GpuFaultRule") => self.manifest(document, problems),
+            Some("RemediationPolicy") => {
+                let name = document
+                    .value
+                    .get("metadata")
+                    .and_then(|metadata| metadata.value.get("name"))
+                    .and_then(|name| name.value.as_text());
+                self.policies.extend(name.map(str::to_owned));
+            }
+            Some(other) => {
+                problems.warning(
+                    Check::Kind,
+                    document.value.get("kind").map_or(whole, |kind| bytes(kind.referenced)),
+                    format!("`{other}` is neither a GpuFaultRule nor a RemediationPolicy, and is not checked"),
+                );
+            }
+            None if document.value.get("groups").is_some() => {
+                let mut reader = Reader::new(problems, true);
+                reader.fields(document, "a Prometheus rule file", &["groups"], &[]);
+                self.spec(document, None, reader);
+            }
+            None => {
+                let span = entries
+                    .first()
+                    .map_or(whole, |(key, _)| bytes(key.referenced));
+                problems
+                    .error(
+                        Check::Kind,
+                        span,
+                        "the document has neither `kind` nor `groups`",
+                    )
+                    .mend("write a GpuFaultRule, or `groups:` as in a Prometheus rule file");
+            }
+        }
+    }
+
+    fn manifest(&mut self, document: &Node, problems: &mut Problems<'_>) {
+        let mut reader = Reader::new(problems, false);
+        reader.fields(
+            document,
+            "a GpuFaultRule",
+            &["apiVersion", "kind", "metadata", "spec", "status"],
+            &["apiVersion", "metadata", "spec"],
+        );
+        if let Some(version) = document.value.get("apiVersion")
+            && version.value.as_text() != Some(API_VERSION)
+        {
+            reader
+                .problems
+                .error(
+                    Check::BadValue,
+                    bytes(version.referenced),
+                    "this version of the API does not exist",
+                )
+                .mend(format!("write `apiVersion: {API_VERSION}`"));
+        }
+        let name =
+            document
+                .value
+                .get("metadata")
+                .and_then(|metadata| match metadata.value.get("name") {
+                    Some(name) => reader.text(name, "the name"),
+                    None => {
+                        reader
+                            .problems
+                            .error(
+                                Check::MissingField,
+                                bytes(metadata.referenced),
+                                "`metadata` has no `name`",
+                            )
+                            .mend("add `name:`");
+                        None
+                    }
+                });
+        let Some(spec) = document.value.get("spec") else {
+            return;
+        };
+        reader.fields(spec, "the spec of a GpuFaultRule", &["groups"], &["groups"]);
+        self.spec(spec, name.map(str::to_owned), reader);
+    }
+
+    /// Reads the groups below `spec`, which is the whole document of a plain file.
+    fn spec(&mut self, spec: &Node, name: Option<String>, mut reader: Reader<'_, '_>) {
+        if let Some(groups) = spec.value.get("groups") {
+            reader.groups(groups);
+        }
+        self.with_remediation += reader.with_remediation;
+        self.expressions.append(&mut reader.expressions);
+        self.without_remediation += reader.without_remediation;
+        self.wanted.extend(
+            reader
+                .wanted
+                .drain(..)
+                .map(|(name, span)| WantedPolicy { name, span }),
+        );
+        if reader.problems.has_errors() {
+            return;
+        }
+        let mut json = spec.value.to_json();
+        drop_foreign_rules(&mut json);
+        match serde_json::from_value(json) {
+            Ok(spec) => self.objects.push(RuleObject { name, spec }),
+            Err(error) => {
+                reader
+                    .problems
+                    .error(Check::BadValue, bytes(spec.referenced), error.to_string());
+            }
+        }
+    }
+}
+
+/// Drops the rules without `remediation`, and the groups that are empty then.
+fn drop_foreign_rules(spec: &mut serde_json::Value) {
+    let Some(groups) = spec["groups"].as_array_mut() else {
+        return;
+    };
+    for group in groups.iter_mut() {
+        if let Some(rules) = group["rules"].as_array_mut() {
+            rules.retain(|rule| rule.get("remediation").is_some());
+        }
+    }
+    groups.retain(|group| {
+        group["rules"]
+            .as_array()
+            .is_some_and(|rules| !rules.is_empty())
+    });
+}
+
+/// The message without the place, which is shown in another way.
+fn plain_message(error: &serde_saphyr::Error) -> String {
+    let message = error.without_snippet().to_string();
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    let message = message.lines().next().unwrap_or("not YAML");
+    // Advice for the programmer, not for the author of the file.
+    let message = message.split(", set ").next().unwrap_or(message);
+    match message.split_once(": ") {
+        Some((place, rest)) if place.starts_with("line ") => rest.to_owned(),
+        _ => message
+            .split(" at line ")
+            .next()
+            .unwrap_or(message)
+            .to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

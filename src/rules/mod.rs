@@ -1,0 +1,13 @@
+//! What is a fault: rule files, their lint, and the state of pending and firing alerts. Pure.
+
+pub mod answer;
+pub mod file;
+pub mod lint;
+pub mod problem;
+pub mod promql;
+mod reader;
+pub mod schedule;
+pub mod state;
+pub mod subject;
+pub mod template;
+mod tree;

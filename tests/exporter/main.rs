@@ -1,0 +1,286 @@
+//! The exporter as a process, with the real NVML wrapper on a fake driver library and a kernel log in a file.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod driver;
+mod process;
+
+use nvidia_ml::scenario::{GpuState, Scenario};
+use process::{Exporter, Metrics, SOON, append, command};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const XID_79: &str =
+    "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.";
+const OPENMETRICS: &str = "application/openmetrics-text;version=1.0.0";
+
+const GPU_0: &str = r#"node="node-1",gpu="0",UUID="GPU-00000000-0000-4000-8000-0000000000f0",pci_bus_id="00000000:3B:00.0",device="nvidia0",modelName="NVIDIA H100 80GB HBM3""#;
+const GPU_1: &str = r#"UUID="GPU-00000001-0000-4000-8000-0000000000f0""#;
+
+fn healthy(metrics: &Metrics) -> bool {
+    metrics.values("gpu_up", &[]) == [1.0, 1.0]
+}
+
+#[tokio::test]
+async fn a_gpu_falls_off_the_bus_and_comes_back() {
+    let mut scenario = Scenario::healthy(2);
+    scenario.gpus[0].ecc.corrected.volatile = 7;
+    let exporter = Exporter::on_fake_driver(&scenario).await;
+    let metrics = exporter.until("both are healthy", healthy).await;
+    assert!(metrics.is("gpu_up", &[GPU_0], 1.0));
+    assert!(metrics.is("gpu_driver_up", &[], 1.0) && metrics.is("gpu_present", &[], 2.0));
+    assert!(metrics.is(
+        "gpu_info",
+        &[
+            GPU_0,
+            r#"driver_version="570.124.06""#,
+            r#"serial="1650000000000""#
+        ],
+        1.0
+    ));
+    assert!(metrics.is(
+        "gpu_ecc_errors_total",
+        &[GPU_0, r#"type="corrected",counter="volatile""#],
+        7.0
+    ));
+    assert!(metrics.is("gpu_temperature_celsius", &[GPU_0, r#"sensor="gpu""#], 41.0));
+    assert!(metrics.is("gpu_recovery_action", &[GPU_0], 0.0));
+    assert!(
+        metrics.is("gpu_xid_errors_total", &[GPU_0, r#"xid="79""#], 0.0),
+        "it starts at 0"
+    );
+    assert!(
+        metrics
+            .values("gpu_xid_errors_total", &[r#"xid="13""#])
+            .is_empty(),
+        "application errors are not watched"
+    );
+    assert!(
+        metrics
+            .values("gpu_xid_last_timestamp_seconds", &[])
+            .is_empty()
+    );
+
+    // A file's own time comes from a clock that ticks only every few milliseconds.
+    let before = seconds_now() - 0.1;
+    scenario.gpus[0].state = GpuState::Lost;
+    exporter.set(&scenario);
+    exporter.log("NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.");
+    exporter.log(XID_79);
+    exporter.log("NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)");
+    let lost = exporter
+        .until("GPU 0 is lost", |metrics| {
+            metrics.is("gpu_up", &[GPU_0], 0.0)
+                && metrics.is("gpu_xid_errors_total", &[GPU_0, r#"xid="154""#], 1.0)
+        })
+        .await;
+    assert!(
+        lost.is("gpu_up", &[GPU_1], 1.0)
+            && lost.is("gpu_lost", &[GPU_0], 1.0)
+            && lost.is("gpu_lost", &[GPU_1], 0.0)
+    );
+    assert!(lost.is("gpu_info", &[GPU_0], 1.0), "who it is stays known");
+    assert!(
+        lost.is("gpu_xid_errors_total", &[GPU_0, r#"xid="79""#], 1.0),
+        "the line and the Xid are one event"
+    );
+    assert!(lost.is("gpu_xid_errors_total", &[GPU_1, r#"xid="79""#], 0.0));
+    let at = lost.values("gpu_xid_last_timestamp_seconds", &[GPU_0, r#"xid="79""#]);
+    assert!(
+        at.len() == 1 && at[0] >= before && at[0] <= seconds_now(),
+        "{at:?}"
+    );
+    assert!(
+        lost.is("gpu_recovery_action", &[GPU_0], 2.0),
+        "the log tells what the driver cannot"
+    );
+    assert!(
+        lost.values("gpu_temperature_celsius", &[GPU_0]).is_empty(),
+        "a lost GPU has no temperature"
+    );
+
+    scenario.gpus[0].state = GpuState::Healthy;
+    exporter.set(&scenario);
+    let back = exporter.until("both are healthy again", healthy).await;
+    assert!(back.is("gpu_lost", &[GPU_0], 0.0) && back.is("gpu_recovery_action", &[GPU_0], 0.0));
+    assert!(
+        back.is("gpu_xid_errors_total", &[GPU_0, r#"xid="79""#], 1.0),
+        "what was counted stays"
+    );
+    exporter.log(XID_79);
+    exporter
+        .until("the second event counts", |metrics| {
+            metrics.is("gpu_xid_errors_total", &[GPU_0, r#"xid="79""#], 2.0)
+        })
+        .await;
+}
+
+fn seconds_now() -> f64 {
+    jiff::Timestamp::now().as_duration().as_secs_f64()
+}
+
+#[tokio::test]
+async fn history_keeps_its_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("kmsg");
+    append(&log, &format!("2026-01-02T03:04:05Z node kernel: {XID_79}"));
+    append(&log, " DEVICE=+pci:0000:3b:00.0");
+    append(
+        &log,
+        "4,1,2,-;NVRM: Xid (PCI:0000:3b:00): 48, pid=7, name=a b, DBE\\x0aNVRM: more",
+    );
+    let exporter = Exporter::start(directory, &["--simulate", "1"]).await;
+    let bus = r#"pci_bus_id="00000000:3B:00.0""#;
+    let read = |metrics: &Metrics| metrics.is("gpu_xid_errors_total", &[bus, r#"xid="48""#], 1.0);
+    let metrics = exporter.until("history is read", read).await;
+    assert!(metrics.is(
+        "gpu_xid_last_timestamp_seconds",
+        &[bus, r#"xid="79""#],
+        1_767_323_045.0
+    ));
+    let at = metrics.values("gpu_xid_last_timestamp_seconds", &[bus, r#"xid="48""#])[0];
+    let boot = seconds_now() - uptime();
+    assert!(
+        (at - boot).abs() < 5.0,
+        "{at} is not the time of boot, {boot}"
+    );
+}
+
+fn uptime() -> f64 {
+    let text = std::fs::read_to_string("/proc/uptime").unwrap();
+    text.split(' ').next().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn simulated_gpus_in_both_formats() {
+    let directory = tempfile::tempdir().unwrap();
+    let exporter = Exporter::start(directory, &["--simulate", "8"]).await;
+    let text = exporter
+        .until("eight are up", |metrics| {
+            metrics.values("gpu_up", &[]) == [1.0; 8]
+        })
+        .await;
+    let mut families = 0;
+    for line in text.0.lines() {
+        if let Some(name) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = name.split_once(' ').unwrap();
+            assert!(matches!(kind, "gauge" | "counter"), "{line}");
+            assert_eq!(name.ends_with("_total"), kind == "counter", "{line}");
+            assert!(text.0.contains(&format!("# HELP {name} ")), "{line}");
+            families += 1;
+        }
+    }
+    assert!(families >= 10);
+    let response = exporter.get("/metrics", "text/plain").await;
+    assert_eq!(
+        response.headers()["content-type"],
+        "text/plain; version=0.0.4; charset=utf-8"
+    );
+
+    let response = exporter.get("/metrics", OPENMETRICS).await;
+    assert_eq!(
+        response.headers()["content-type"],
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    );
+    let open = response.text().await.unwrap();
+    assert!(open.ends_with("# EOF\n"));
+    assert!(
+        open.contains("# TYPE gpu_xid_errors counter\n")
+            && open.contains("\ngpu_xid_errors_total{")
+    );
+    assert!(!text.0.contains("# EOF"));
+}
+
+#[tokio::test]
+async fn a_log_line_is_seen_within_50_milliseconds() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("kmsg"), "").unwrap();
+    let exporter = Exporter::start(directory, &["--simulate", "1"]).await;
+    exporter
+        .until("the log is open", |metrics| {
+            metrics.is("gpu_exporter_kernel_log_open", &[], 1.0)
+        })
+        .await;
+    let mut fastest = Duration::MAX;
+    for count in 1..=10 {
+        exporter.log("NVRM: Xid (PCI:0000:3b:00): 48, pid=7, name=a, DBE");
+        let started = Instant::now();
+        exporter
+            .until("the line counts", |metrics| {
+                metrics.is(
+                    "gpu_xid_errors_total",
+                    &[r#"00:3B:00.0",xid="48""#],
+                    f64::from(count),
+                )
+            })
+            .await;
+        fastest = fastest.min(started.elapsed());
+    }
+    // The best of ten: a busy machine may delay any single one.
+    assert!(fastest < Duration::from_millis(50), "{fastest:?} at best");
+}
+
+#[tokio::test]
+async fn it_ends_on_sigterm() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut exporter = Exporter::start(directory, &["--simulate", "2"]).await;
+    exporter.until("both are up", healthy).await;
+    let id = exporter.process.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-TERM", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let deadline = Instant::now() + SOON;
+    let status = loop {
+        if let Some(status) = exporter.process.try_wait().unwrap() {
+            break status;
+        }
+        assert!(Instant::now() < deadline, "it did not end");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    assert!(status.success(), "{status}");
+}
+
+#[test]
+fn bad_flags_are_said_so() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for (arguments, expected) in [
+        (vec!["--simulate", "1"], "--node-name"),
+        (vec!["--node-name", "", "--simulate", "1"], "--node-name"),
+        (vec!["--node-name", "a", "--simulate", "0"], "--simulate"),
+        (
+            vec!["--node-name", "a", "--simulate", "1", "--nvml", "x"],
+            "cannot be used with",
+        ),
+        (
+            vec!["--node-name", "a", "--interval", "soon"],
+            "not a duration such as 500ms",
+        ),
+        (vec!["--node-name", "a", "--listen", "nowhere"], "--listen"),
+        (
+            vec![
+                "--node-name",
+                "a",
+                "--simulate",
+                "1",
+                "--log-level",
+                "x=loud",
+            ],
+            "no log level",
+        ),
+        (
+            vec!["--node-name", "a", "--simulate", "1", "--listen", &address],
+            "another process already uses this port",
+        ),
+    ] {
+        let output = command().args(&arguments).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            !output.status.success() && said.contains(expected),
+            "{arguments:?}: {said}"
+        );
+    }
+}
