@@ -14,6 +14,16 @@ pub const POLL: SignedDuration = SignedDuration::from_secs(1);
 
 /// Decides what is to be done next about one fault.
 pub fn decide(fault: &Fault, world: &World, now: Timestamp) -> Decision {
+    let mut decision = next_of(fault, world, now);
+    let phase = decision.status.as_ref().unwrap_or(&fault.status).phase;
+    // A wish that was obeyed, or that came when nothing had failed, must not be kept for the next failure.
+    if fault.retry_requested && phase != Phase::Failed && decision.effect.is_none() {
+        decision.effect = Some(Effect::ClearRetry);
+    }
+    decision
+}
+
+fn next_of(fault: &Fault, world: &World, now: Timestamp) -> Decision {
     let mut draft = Draft::new(fault, now);
     if fault.deleting {
         return delete(fault, world, draft);
@@ -145,10 +155,7 @@ fn pending(
     mut draft: Draft,
     now: Timestamp,
 ) -> Decision {
-    if fault.spec.rule_ref.is_some()
-        && world.rule == RuleFacts::Silent
-        && draft.status.isolation.is_none()
-    {
+    if fault.spec.rule_ref.is_some() && world.rule == RuleFacts::Silent {
         if let Some(decision) = healthy_without_action(world, &mut draft) {
             return draft.perform_then(None, decision);
         }

@@ -8,6 +8,9 @@ use proptest::prelude::*;
 use super::matching::{Candidate, OwnerState, Search, follow};
 use crate::api::fault_status::{DisplacedPod, OwnerRef, PodRef, RescheduleOutcome};
 
+/// What makes a good candidate a bad one.
+type Change = fn(&mut Candidate);
+
 const BAD: &str = "bad-node";
 
 fn at(second: i64) -> Timestamp {
@@ -99,7 +102,7 @@ fn a_ready_pod_on_another_node_is_a_success() {
 
 #[test]
 fn only_a_later_pod_of_the_same_owner_namespace_and_slot_counts() {
-    let wrong: [fn(&mut Candidate); 6] = [
+    let wrong: [Change; 6] = [
         |c| c.created = at(-3),
         |c| c.owner = Some(owner("other")),
         |c| c.owner = None,
@@ -183,7 +186,7 @@ fn an_eviction_that_was_found_out_late_keeps_its_early_replacement() {
 
 #[test]
 fn every_failure_has_its_reason() {
-    let cases: [(&str, fn(&mut Candidate)); 5] = [
+    let cases: [(&str, Change); 5] = [
         ("gated", |c| (c.gated, c.node) = (true, None)),
         ("unschedulable", |c| {
             (c.unschedulable, c.node) = (true, None)
