@@ -1,7 +1,7 @@
 //! GPU nodes, with kwok as their kubelet.
 
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::json;
 
@@ -67,14 +67,6 @@ pub(crate) async fn get(admin: &Client, name: &str) -> Node {
         .get(name)
         .await
         .unwrap_or_else(|error| panic!("get node {name}: {error}"))
-}
-
-/// Deletes the node `name`, as when a machine is taken away.
-pub(crate) async fn delete(admin: &Client, name: &str) {
-    Api::<Node>::all(admin.clone())
-        .delete(name, &DeleteParams::default())
-        .await
-        .unwrap_or_else(|error| panic!("delete node {name}: {error}"));
 }
 
 /// Whether the node is cordoned.

@@ -56,11 +56,6 @@ impl Process {
         }
     }
 
-    /// The process id, as the kernel knows it.
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// How the process ended, or `None` while it runs.
     pub(crate) fn exit_status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("a child can be waited for")

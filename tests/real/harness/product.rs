@@ -19,7 +19,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_gpu-remediator");
 
 /// An exporter with a driver and a kernel log of its own.
 pub(crate) struct Exporter {
-    process: Process,
+    _process: Process,
     address: SocketAddr,
     scenario: Scenario,
     scenario_file: PathBuf,
@@ -50,7 +50,7 @@ impl Exporter {
             .arg(driver_library())
             .env(SCENARIO_VARIABLE, &scenario_file);
         let exporter = Self {
-            process: Process::spawn(&format!("exporter-{name}"), command, &folder),
+            _process: Process::spawn(&format!("exporter-{name}"), command, &folder),
             address,
             scenario,
             scenario_file,
@@ -69,11 +69,6 @@ impl Exporter {
     /// Where to scrape.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
-    }
-
-    /// The process, for its id and log.
-    pub(crate) fn process(&self) -> &Process {
-        &self.process
     }
 
     /// UUID of the GPU at `index`.
@@ -242,7 +237,7 @@ impl Controller {
         self.process.kill();
     }
 
-    /// The process, for its id and log.
+    /// The process, for its end and its log.
     pub(crate) fn process(&mut self) -> &mut Process {
         &mut self.process
     }

@@ -53,11 +53,6 @@ impl Prometheus {
         format!("http://{}", self.address)
     }
 
-    /// Its address.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
     /// Ends it, as in an outage; its data stays.
     pub(crate) fn stop(&mut self) {
         self.process.kill();

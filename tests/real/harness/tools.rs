@@ -75,13 +75,6 @@ pub(crate) fn promtool<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) 
     run(command, "")
 }
 
-/// Runs the product's own binary to its end.
-pub(crate) fn product<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Answer {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-remediator"));
-    command.args(arguments);
-    run(command, "")
-}
-
 fn run(mut command: Command, stdin: &str) -> Answer {
     let what = format!("{command:?}");
     let mut child = command
