@@ -60,7 +60,7 @@ fn the_chart_has_the_alert_rules_that_stand_beside_it() {
 #[test]
 fn every_alert_has_a_severity_a_test_and_a_runbook_that_is_there() {
     let rules = read("rules/alerts/gpu-remediator.yaml");
-    let tests = read("rules/alerts/gpu-remediator_test.yaml");
+    let tests = read("tests/alerts/gpu-remediator_test.yaml");
     let alerts: Vec<&str> = rules
         .lines()
         .filter_map(|line| line.trim().strip_prefix("- alert: "))

@@ -17,7 +17,7 @@ fn promtool_accepts_the_alert_rules() {
 
 #[test]
 fn the_alert_rules_fire_when_they_should_and_only_then() {
-    let tests = repository("rules/alerts/gpu-remediator_test.yaml");
+    let tests = repository("tests/alerts/gpu-remediator_test.yaml");
     promtool(
         ["test", "rules"]
             .map(Into::into)
