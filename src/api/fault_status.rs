@@ -28,8 +28,8 @@ pub struct GpuFaultStatus {
     /// How often this fault has occurred: 1, and one more each time its rule fires anew after it had ended.
     #[serde(default)]
     pub occurrence: u32,
-    /// How often the steps have been run in this occurrence: 1, and one more when the fault returned before recovery
-    /// was complete, or when a person asked for a retry.
+    /// How often the steps have been run in the whole life of the fault: 1, and one more each time it occurs again,
+    /// returns before recovery was complete, or is retried by a person.
     #[serde(default)]
     pub round: u32,
     /// When the rule's expression first crossed in this occurrence; every recovery time is counted from here.

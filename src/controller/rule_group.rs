@@ -11,8 +11,9 @@ use crate::api::fault::RuleRef;
 use crate::api::rule::{Rule, RuleGroup, RulePhase, RuleStatus};
 use crate::prometheus::client::Client;
 use crate::rules::activation::{Activation, Activations};
+use crate::rules::alert::Evaluation;
 use crate::rules::answer::{Answer, Unknown, UnknownReason};
-use crate::rules::state::{Evaluation, RuleState};
+use crate::rules::state::RuleState;
 use crate::rules::subject::SubjectTemplates;
 use crate::rules::template::{Dialect, Template, TemplateError};
 

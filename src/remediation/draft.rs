@@ -195,14 +195,14 @@ impl Draft {
     pub fn reopen(&mut self, active_at: Timestamp, why: &str) {
         let status = &mut self.status;
         status.occurrence += 1;
-        status.round = 1;
+        // Rounds and attempts are counted on, so that no attempt of the former occurrence is taken for one of this.
+        status.round += 1;
         status.active_at = Some(active_at);
         status.plan.clear();
         status.isolation = None;
         status.displaced_pods.clear();
         status.healthy_since = None;
         status.timeline = Timeline::default();
-        status.attempts.clear();
         status.conditions.clear();
         let occurrence = status.occurrence;
         let message = format!("{why}; occurrence {occurrence}");

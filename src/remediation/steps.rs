@@ -246,6 +246,12 @@ fn verify(
     };
     let since = proof::since(draft.status.attempts[attempt].proven_since, finding, now);
     draft.status.attempts[attempt].proven_since = since;
+    if finding.holds.is_some() {
+        resume(&mut draft, attempt, now);
+    } else {
+        // Time without an answer says nothing about the repair: it does not count against the deadline.
+        draft.status.attempts[attempt].held_since.get_or_insert(now);
+    }
     if proof::is_complete(since, parameters.hold.as_signed(), finding) {
         let message = format!("The verification query has held for {}", parameters.hold);
         draft.finish(attempt, Outcome::Succeeded, message.clone());
@@ -310,7 +316,7 @@ fn held(
     draft.after(POLL)
 }
 
-/// The guards let the attempt go on: the time of the hold does not count against its deadline.
+/// Nothing holds the attempt any more: the time of the hold does not count against its deadline.
 fn resume(draft: &mut Draft, attempt: usize, now: Timestamp) {
     let attempt = &mut draft.status.attempts[attempt];
     if let Some(since) = attempt.held_since.take() {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::state::Alert;
+use super::alert::Alert;
 use super::subject::Subject;
 
 /// What makes two alerts of one rule alerts about the same thing.

@@ -172,14 +172,28 @@ fn a_pod_that_finishes_by_itself_is_not_displaced() {
 }
 
 #[test]
-fn a_verification_that_is_never_proven_fails() {
+fn a_verification_that_is_disproved_for_its_whole_time_fails() {
     let mut sim = Sim::new(&[]);
-    sim.verify = None;
+    sim.verify = Some(false);
     sim.run(602);
     assert_eq!(
         (sim.phase(), sim.reason()),
         (Phase::Failed, "VerifyTimedOut")
     );
+}
+
+#[test]
+fn an_outage_of_prometheus_does_not_fail_a_verification() {
+    let mut sim = Sim::new(&[]);
+    sim.verify = None;
+    sim.run(3_000);
+    assert_eq!(
+        (sim.phase(), sim.reason()),
+        (Phase::Processing, "Verifying")
+    );
+    sim.verify = Some(true);
+    sim.run(10);
+    assert_eq!(sim.phase(), Phase::Recovering);
 }
 
 #[test]
