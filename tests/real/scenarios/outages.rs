@@ -1,10 +1,12 @@
 //! Prometheus or the API server is gone for a while, or the driver hangs.
 
 use gpu_remediator::api::Phase;
+use wiremock::matchers::any;
+use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use super::policy::Policy;
 use super::world::{GPU, World};
-use crate::harness::product::sample;
+use crate::harness::product::{SHORT_ELECTION, sample};
 use crate::harness::wait::{eventually, seconds, throughout};
 
 #[tokio::test]
@@ -52,6 +54,73 @@ async fn without_prometheus_no_fault_opens_and_no_node_comes_back() {
     })
     .await;
     controller.process().expect_running();
+}
+
+#[tokio::test]
+async fn a_prometheus_that_talks_nonsense_opens_nothing() {
+    let mut world = World::start(Policy::drain_node()).await;
+    let fake = MockServer::start().await;
+    let controller = world
+        .controller_that_asks(&fake.uri(), SHORT_ELECTION)
+        .await;
+    world.fail_gpu();
+    let series = r#"{"metric":{"node":"gpu-a","UUID":"GPU-1","gpu":"3"},"value":[0,"NaN"]}"#;
+    let answers = [
+        (200, "<html>please sign in</html>".to_owned()),
+        (503, "Service Unavailable".to_owned()),
+        (200, r#"{"status":"success"}"#.to_owned()),
+        (
+            200,
+            r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#.to_owned(),
+        ),
+        (
+            422,
+            r#"{"status":"error","errorType":"execution","error":"found duplicate series"}"#
+                .to_owned(),
+        ),
+        // The same series twice: which of them is right?
+        (
+            200,
+            format!(
+                r#"{{"status":"success","data":{{"resultType":"vector","result":[{series},{series}]}}}}"#
+            ),
+        ),
+    ];
+    for (status, body) in answers {
+        fake.reset().await;
+        Mock::given(any())
+            .respond_with(
+                ResponseTemplate::new(status).set_body_raw(body.clone(), "application/json"),
+            )
+            .mount(&fake)
+            .await;
+        let before = failures(&controller.metrics().await);
+        eventually(
+            seconds(15),
+            &format!("{body} to be counted as a failure"),
+            async || {
+                let now = failures(&controller.metrics().await);
+                if now > before + 3.0 {
+                    return Ok(());
+                }
+                Err(format!("{now} failures, {before} before"))
+            },
+        )
+        .await;
+        let faults = world.faults().await.expect("a list");
+        assert!(faults.is_empty(), "{body} opened {faults:?}");
+    }
+    assert_eq!(world.isolation().await, (false, None));
+}
+
+/// Evaluations of the rule for Xid 79 that had no trustworthy answer.
+fn failures(metrics: &str) -> f64 {
+    metrics
+        .lines()
+        .filter(|line| line.starts_with("gpu_remediator_rule_evaluation_failures_total{"))
+        .filter(|line| line.contains("alert=\"GpuFellOffTheBus\""))
+        .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+        .sum()
 }
 
 #[tokio::test]

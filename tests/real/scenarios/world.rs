@@ -158,11 +158,21 @@ impl World {
 
     /// Starts a controller. Each has a name of its own, as pods have.
     pub(crate) async fn controller_with(&mut self, election: Election) -> Controller {
+        let prometheus = self.prometheus.url();
+        self.controller_that_asks(&prometheus, election).await
+    }
+
+    /// Starts a controller that asks another Prometheus.
+    pub(crate) async fn controller_that_asks(
+        &mut self,
+        prometheus: &str,
+        election: Election,
+    ) -> Controller {
         self.started += 1;
         Controller::start(
             self.cluster.folder(),
             &self.kubeconfig,
-            &self.prometheus.url(),
+            prometheus,
             &format!("controller-{}", self.started),
             election,
         )
