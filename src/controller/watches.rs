@@ -17,6 +17,7 @@ use super::caches::{Caches, FirstList};
 use super::context::Context;
 use crate::api::{GpuFault, GpuFaultRule, Phase, RemediationPolicy};
 use crate::kubernetes::views::{BudgetView, NodeView};
+use crate::kubernetes::watch_backoff::WatchBackoff;
 use crate::remediation::world::NodeFacts;
 
 type Touched<K> = futures::stream::BoxStream<'static, Result<K, watcher::Error>>;
@@ -50,7 +51,7 @@ where
     first_lists.push(first_list);
     let stream = watcher(Api::<K>::all(client.clone()), watcher::Config::default())
         .modify(trim)
-        .default_backoff()
+        .backoff(WatchBackoff::default())
         .reflect(writer)
         .inspect_ok(move |event| {
             if matches!(event, watcher::Event::InitDone) {
