@@ -136,8 +136,24 @@ impl Streams {
                 nudge_where(&context, |_, phase| phase == Phase::Processing);
             },
         );
-        // The evaluator compares its cache with what it evaluates by itself.
-        follow("rules", self.rules, tasks, stop, |_: GpuFaultRule| {});
+        let context = Arc::clone(ctx);
+        // The evaluator follows its cache by itself; faults learn here that their rule is gone.
+        follow(
+            "rules",
+            self.rules,
+            tasks,
+            stop,
+            move |rule: GpuFaultRule| {
+                let name = rule.name_any();
+                nudge_where(&context, |fault, _| {
+                    fault
+                        .spec
+                        .rule_ref
+                        .as_ref()
+                        .is_some_and(|reference| reference.name == name)
+                });
+            },
+        );
         self.faults
     }
 }
