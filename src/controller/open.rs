@@ -1,7 +1,6 @@
 //! Opens faults. The object's name is made from the fingerprint, so that the API server itself refuses a second one,
 //! whatever restarts, races or repeats.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -11,7 +10,7 @@ use kube::runtime::reflector::ObjectRef;
 use super::context::Context;
 use super::opening::{FaultOpener, Judgement, OpenError, Opened, Opening};
 use super::reconcile;
-use crate::api::fault::{Evidence, GpuRef, PolicyRef};
+use crate::api::fault::{Evidence, GpuRef, PolicyRef, RuleRef};
 use crate::api::names::{FINALIZER, Fingerprint};
 use crate::api::{GpuFault, GpuFaultSpec};
 use crate::kubernetes::clients::ApiError;
@@ -20,6 +19,7 @@ use crate::kubernetes::lease::NotLeader;
 use crate::kubernetes::nodes::{self, NodeError};
 use crate::remediation::refire::refire;
 use crate::remediation::world::RuleFacts;
+use crate::rules::identity::is_same;
 use crate::rules::subject::Subject;
 
 /// Opens faults on the API server.
@@ -48,11 +48,11 @@ impl Opener {
         let ctx = &self.ctx;
         ctx.leadership.check()?;
         let uid = self.node_uid(&opening.subject.node).await?;
-        let fingerprint = fingerprint(&opening.subject, &uid, &opening.rule.alert);
-        let name = fingerprint.object_name();
-        if let Some(known) = ctx.caches.fault(&name) {
+        if let Some(known) = self.known(&opening.rule, &opening.subject, &uid) {
             return self.seen_again(&known, opening).await;
         }
+        let fingerprint = fingerprint(&opening.subject, &uid, &opening.rule.alert);
+        let name = fingerprint.object_name();
         let digest = fingerprint.digest();
         let mut fault = GpuFault::new(&name, spec(opening, &uid, digest));
         // Created with its finalizer: an open fault cannot be deleted without its isolation being undone.
@@ -75,6 +75,17 @@ impl Opener {
             },
             Err(error) => Err(Cause::Api(error)),
         }
+    }
+
+    /// The fault that the alert is about, under whichever of the GPU's names it was opened; an open one first.
+    fn known(&self, rule: &RuleRef, subject: &Subject, node_uid: &str) -> Option<Arc<GpuFault>> {
+        let faults = self.ctx.caches.all_faults();
+        let mut same = faults
+            .into_iter()
+            .filter(|f| is_same(&f.spec, rule, subject, node_uid))
+            .collect::<Vec<_>>();
+        same.sort_by_key(|f| f.status.as_ref().is_some_and(|s| s.phase.is_over()));
+        same.into_iter().next()
     }
 
     async fn seen_again(&self, known: &GpuFault, opening: &Opening) -> Result<Opened, Cause> {
@@ -111,38 +122,27 @@ impl FaultOpener for Opener {
     }
 
     async fn judged(&self, judgement: Judgement) {
-        let name = |subject: &Subject| {
-            let node = self.ctx.caches.nodes.get(&ObjectRef::new(&subject.node));
-            let uid = node.and_then(|n| n.uid()).unwrap_or_default();
-            fingerprint(subject, &uid, &judgement.rule.alert).object_name()
-        };
-        let mut facts: BTreeMap<String, RuleFacts> = BTreeMap::new();
-        facts.extend(
-            judgement
-                .firing
-                .iter()
-                .map(|(subject, _)| (name(subject), RuleFacts::Firing)),
-        );
-        facts.extend(
-            judgement
-                .unclear
-                .iter()
-                .map(|subject| (name(subject), RuleFacts::Unknown)),
-        );
-        let silent = if judgement.known {
-            RuleFacts::Silent
-        } else {
-            RuleFacts::Unknown
+        let uid = |node: &str| {
+            let node = self.ctx.caches.nodes.get(&ObjectRef::new(node));
+            node.and_then(|n| n.uid()).unwrap_or_default()
         };
         for fault in self.ctx.caches.faults.state() {
             if fault.spec.rule_ref.as_ref() != Some(&judgement.rule) {
                 continue;
             }
-            let name = fault.name_any();
-            let says = match facts.get(&name) {
-                Some(says) if judgement.known => *says,
-                _ => silent,
+            let is_about = |s: &Subject| is_same(&fault.spec, &judgement.rule, s, &uid(&s.node));
+            let says = if !judgement.known || judgement.unclear.iter().any(is_about) {
+                RuleFacts::Unknown
+            } else if judgement
+                .firing
+                .iter()
+                .any(|(subject, _)| is_about(subject))
+            {
+                RuleFacts::Firing
+            } else {
+                RuleFacts::Silent
             };
+            let name = fault.name_any();
             if self.ctx.memory.remember_rule(&name, says) {
                 self.ctx.nudges.nudge(&name);
             }

@@ -63,7 +63,8 @@ impl Activations {
 }
 
 fn key(subject: &Subject) -> Key {
-    let gpu = subject.uuid.clone().or_else(|| subject.pci_bus_id.clone());
+    // The PCI bus id first: the kernel log names it from the beginning, the UUID comes with the driver.
+    let gpu = subject.pci_bus_id.clone().or_else(|| subject.uuid.clone());
     (subject.node.clone(), gpu, subject.xid)
 }
 
@@ -116,6 +117,22 @@ mod tests {
         assert_eq!(
             activations.firing(vec![alert("x", 30)])[0].2.active_at,
             at(30)
+        );
+    }
+
+    #[test]
+    fn a_gpu_whose_uuid_becomes_known_later_is_the_same_gpu() {
+        let mut activations = Activations::default();
+        let (mut subject, first) = alert("x", 5);
+        subject.pci_bus_id = Some("00000000:3B:00.0".into());
+        let mut nameless = subject.clone();
+        nameless.uuid = None;
+        let opened = activations.firing(vec![(nameless, first)]);
+        activations.opened(opened[0].0.clone());
+        assert!(
+            activations
+                .firing(vec![(subject, alert("x", 9).1)])
+                .is_empty()
         );
     }
 

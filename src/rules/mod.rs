@@ -5,6 +5,7 @@ pub mod alert;
 pub mod answer;
 mod fields;
 pub mod file;
+pub mod identity;
 pub mod lint;
 pub mod problem;
 pub mod promql;
