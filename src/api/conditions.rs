@@ -30,6 +30,8 @@ pub enum HoldReason {
     ObserveOnly,
     /// The policy's node selector does not match the node.
     NodeNotSelected,
+    /// The fault's rule does not fire at the moment, or nobody knows, and health is not disproved.
+    RuleNotFiring,
     /// A `pauseIf` guard is true.
     PausedByGuard,
     /// A `stopIf` guard has latched.
@@ -46,11 +48,12 @@ pub enum HoldReason {
 
 impl HoldReason {
     /// Every reason; metrics start each at 0.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::New,
         Self::PolicyNotFound,
         Self::ObserveOnly,
         Self::NodeNotSelected,
+        Self::RuleNotFiring,
         Self::PausedByGuard,
         Self::StoppedByGuard,
         Self::GuardUnknown,
@@ -66,6 +69,7 @@ impl HoldReason {
             Self::PolicyNotFound => "PolicyNotFound",
             Self::ObserveOnly => "ObserveOnly",
             Self::NodeNotSelected => "NodeNotSelected",
+            Self::RuleNotFiring => "RuleNotFiring",
             Self::PausedByGuard => "PausedByGuard",
             Self::StoppedByGuard => "StoppedByGuard",
             Self::GuardUnknown => "GuardUnknown",

@@ -12,8 +12,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// What the API server holds a duration to. Every unit may appear once, the larger before the smaller.
-const PATTERN: &str =
-    r"^(0|([0-9]+y)?([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?)$";
+const PATTERN: &str = r"^(0|([0-9]{1,2}y)?([0-9]{1,3}w)?([0-9]{1,4}d)?([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,7}s)?([0-9]{1,9}ms)?)$";
 
 /// Prometheus keeps durations as 64-bit nanoseconds, which end shortly after 292 years.
 const LONGEST: Duration = Duration::from_nanos(i64::MAX as u64);

@@ -41,6 +41,7 @@ pub struct GpuFaultStatus {
     /// The steps, as the policy had them when the fault was admitted. A policy that is edited later does not change a
     /// remediation that is under way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
     pub plan: Vec<Step>,
     /// Each numbered run of a step, written before its side effect. The last 50 are kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -349,6 +350,10 @@ pub struct Timeline {
     /// Our cordon was undone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_back_at: Option<Timestamp>,
+    /// The rule was first seen silent after this activation. Only then can it fire anew: the same activation, seen
+    /// again under other labels or after a restart, never does anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule_silent_at: Option<Timestamp>,
     /// The fault ended: Recovered, Failed or Cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,

@@ -44,6 +44,15 @@ pub fn definitions() -> Vec<(&'static str, CustomResourceDefinition)> {
 /// Kubernetes knows no unsigned formats and warns about each at every apply. The bound that such a format stands for is
 /// in the schema already, as `minimum`.
 fn drop_unknown_formats(schema: &mut JSONSchemaProps) {
+    let maximum = match schema.format.as_deref() {
+        Some("uint32") => Some(f64::from(u32::MAX)),
+        // The largest whole number that every JSON reader keeps exactly.
+        Some("uint64") => Some(9_007_199_254_740_991.0),
+        _ => None,
+    };
+    if schema.maximum.is_none() {
+        schema.maximum = maximum;
+    }
     if schema
         .format
         .as_deref()

@@ -42,6 +42,7 @@ pub struct RemediationPolicySpec {
     /// What is done, in this order.
     #[schemars(length(min = 1, max = 16))]
     #[x_kube(validation = Rule::new("self.all(s, (has(s.cordon) ? 1 : 0) + (has(s.evictPods) ? 1 : 0) + (has(s.verify) ? 1 : 0) == 1)").message("each step names exactly one action: cordon, evictPods or verify"))]
+    #[x_kube(validation = Rule::new("!self.exists(s, has(s.evictPods)) || has(self[0].cordon)").message("evictPods needs a cordon before it, or its pods come back: make cordon the first step"))]
     pub steps: Vec<Step>,
     /// How health is proven before the node is given back.
     pub recovery: Recovery,
@@ -93,7 +94,7 @@ pub struct Budget {
     /// Of the nodes that the policy selects, how many may be unavailable at once, whoever made them so: a number, or a
     /// percentage, rounded down, but at least 1. Default 10%.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = Rule::new("type(self) == int ? self >= 1 : self.matches('^([1-9][0-9]?|100)%$')").message("maxUnavailable is a positive number of nodes, or a percentage from 1% to 100%"))]
+    #[x_kube(validation = Rule::new("type(self) == int ? self >= 1 && self <= 100000 : self.matches('^([1-9][0-9]?|100)%$')").message("maxUnavailable is a positive number of nodes, or a percentage from 1% to 100%"))]
     pub max_unavailable: Option<IntOrString>,
     /// How many nodes may be in the middle of their steps at once under this policy. Default 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -128,12 +129,13 @@ pub struct EvictPods {
 }
 
 /// Parameters of `verify`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Verify {
     /// The condition, in PromQL. `{{ .node }}`, `{{ .uuid }}`, `{{ .gpu }}` and `{{ .xid }}` stand for the fault's own.
     /// Where it compares, every series on the left must pass.
     #[schemars(length(min = 1, max = 4096))]
+    #[x_kube(validation = Rule::new("self.trim().size() > 0").message("verify has an expr: write the PromQL condition that proves it"))]
     pub expr: String,
     /// For how long it must hold without a gap.
     #[serde(rename = "for")]
@@ -158,11 +160,12 @@ pub struct Recovery {
 }
 
 /// The proof of health.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Healthy {
     /// The condition, in PromQL; see `verify.expr`.
     #[schemars(length(min = 1, max = 4096))]
+    #[x_kube(validation = Rule::new("self.trim().size() > 0").message("healthy has an expr: write the PromQL condition that proves it"))]
     pub expr: String,
     /// For how long it must hold without a gap.
     #[serde(rename = "for")]

@@ -101,6 +101,13 @@ impl Caches {
             .map(|f| self.newest(f))
     }
 
+    /// Shows every fault, in no order.
+    pub fn each_fault(&self, mut look: impl FnMut(&GpuFault)) {
+        for fault in self.faults.state() {
+            look(&self.newest(fault));
+        }
+    }
+
     /// Every fault, sorted by name: the store has no order of its own.
     pub fn all_faults(&self) -> Vec<Arc<GpuFault>> {
         let mut faults: Vec<_> = self

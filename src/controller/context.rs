@@ -1,6 +1,6 @@
 //! What every reconciliation shares.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
@@ -69,6 +69,7 @@ struct Inner {
     owners: HashMap<String, (OwnerState, Timestamp)>,
     claims: HashMap<(String, String), bool>,
     rules: HashMap<String, RuleFacts>,
+    silent: HashSet<String>,
 }
 
 /// More owners than this are not remembered; looking one up again costs a request.
@@ -104,7 +105,10 @@ impl Memory {
 
     /// Every pod may be asked for again: a PodDisruptionBudget has changed.
     pub fn retry_all(&self) {
-        self.with(|m| m.retry_after.clear());
+        self.with(|m| {
+            m.retry_after.clear();
+            m.refused.clear();
+        });
     }
 
     /// The pod's eviction was refused for good.
@@ -186,7 +190,25 @@ impl Memory {
 
     /// Remembers what the rule of a fault says; answers whether that is news.
     pub fn remember_rule(&self, fault: &str, facts: RuleFacts) -> bool {
-        self.with(|m| m.rules.insert(fault.to_string(), facts)) != Some(facts)
+        self.with(|m| {
+            if facts == RuleFacts::Silent {
+                m.silent.insert(fault.to_string());
+            }
+            m.rules.insert(fault.to_string(), facts) != Some(facts)
+        })
+    }
+
+    /// The rule of a fault has been silent since its activation began.
+    pub fn rule_was_silent(&self, fault: &str) -> bool {
+        self.with(|m| m.silent.contains(fault))
+    }
+
+    /// The rule of a fault has begun to fire anew.
+    pub fn rule_fires_anew(&self, fault: &str) {
+        self.with(|m| {
+            m.silent.remove(fault);
+            m.rules.insert(fault.to_string(), RuleFacts::Firing);
+        });
     }
 
     /// Forgets all that belongs to a fault and its pods, and what has piled up about owners.
@@ -195,6 +217,7 @@ impl Memory {
             m.asked.retain(|(uid, _), _| uid != fault_uid);
             m.failures.remove(fault);
             m.rules.remove(fault);
+            m.silent.remove(fault);
             for pod in pods {
                 m.failures.remove(*pod);
                 m.retry_after.remove(*pod);

@@ -8,6 +8,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 
+use tokio::sync::MutexGuard;
+
 use super::context::Context;
 use super::metrics::AnswerLabel;
 use crate::api::GpuFault;
@@ -29,6 +31,9 @@ pub enum ExecuteError {
     /// We are not the leader any more: nothing is done.
     #[error("not acting")]
     NotLeader(#[from] NotLeader),
+    /// The effect was not done before another process could have taken over; it is looked at again.
+    #[error("the effect took longer than the lease lasts, and was given up")]
+    TooSlow,
     /// The status could not be written; the effect was not performed.
     #[error("the status was not written, so nothing was done")]
     Status(#[source] ApiError),
@@ -54,11 +59,13 @@ pub enum Executed {
     Gone,
 }
 
-/// Performs the decision that was made about this object.
+/// Performs the decision that was made about this object. An admission is let go once its status is written: that is
+/// what the next one counts.
 pub async fn execute(
     fault: &Fault,
     object: Arc<GpuFault>,
     decision: &Decision,
+    admission: Option<MutexGuard<'_, ()>>,
     ctx: &Context,
 ) -> Result<Executed, ExecuteError> {
     let name = object.name_any();
@@ -91,13 +98,14 @@ pub async fn execute(
         }
         object
     };
+    drop(admission);
     match &decision.effect {
         Some(effect) => {
             // An effect that is still under way when another process may take over is given up.
             let left = ctx.leadership.check()?;
             tokio::time::timeout(left, perform(fault, object, effect, ctx))
                 .await
-                .unwrap_or(Err(ExecuteError::NotLeader(NotLeader)))
+                .unwrap_or(Err(ExecuteError::TooSlow))
         }
         None => Ok(Executed::Done(object)),
     }
@@ -172,12 +180,13 @@ async fn perform(
         Effect::Evict(pods) => return evict_all(fault, object, pods, ctx).await,
         Effect::RemoveFinalizer => {
             let removed = faults::remove_finalizer(client, &object).await;
-            let pods: Vec<_> = fault
+            let attempted = fault
                 .status
-                .displaced_pods
+                .attempts
                 .iter()
-                .map(|d| d.pod.uid.as_str())
-                .collect();
+                .flat_map(|a| a.pods.iter().chain(&a.stayed));
+            let displaced = fault.status.displaced_pods.iter().map(|d| &d.pod);
+            let pods: Vec<_> = attempted.chain(displaced).map(|p| p.uid.as_str()).collect();
             ctx.memory.forget(&fault.name, &fault.uid, &pods);
             ctx.pods.retain(&fault.name, &Default::default());
             return match removed {

@@ -23,7 +23,7 @@ use crate::kubernetes::views::{NodeView, PodView};
 use crate::kubernetes::{budgets, claims, nodes, pods};
 use crate::prometheus::condition::ask;
 use crate::remediation::drain;
-use crate::remediation::world::{Fault, Finding, FleetFacts, PodFacts, RuleFacts, World};
+use crate::remediation::world::{Fault, Finding, PodFacts, RuleFacts, World};
 use crate::rules::template::{Dialect, PolicyVariables, Template};
 
 /// The world could not be observed.
@@ -59,6 +59,7 @@ pub async fn observe(fault: &Fault, now: Timestamp, ctx: &Context) -> Result<Wor
             .and_then(|s| s.stopped_by),
         node: node_view.as_ref().map(|n| n.facts()),
         rule: rule(fault, ctx),
+        rule_was_silent: ctx.memory.rule_was_silent(&fault.name),
         ..World::default()
     };
     let mut scopes = BTreeSet::new();
@@ -67,7 +68,7 @@ pub async fn observe(fault: &Fault, now: Timestamp, ctx: &Context) -> Result<Wor
             world.guards = Some(ctx.guards.ask(&fault.spec.policy_ref.name, spec, now).await);
         }
         if status.phase == Phase::Pending {
-            world.fleet = fleet(fault, spec, node_view.as_deref(), ctx);
+            world.fleet.selects_node = node_view.as_deref().is_some_and(|n| selects(spec, n));
         }
         if asks_health(status.phase, world.rule) {
             let healthy = &spec.recovery.healthy.expr;
@@ -119,7 +120,7 @@ fn rule(fault: &Fault, ctx: &Context) -> RuleFacts {
     if exists {
         ctx.memory.rule(&fault.name)
     } else {
-        RuleFacts::Silent
+        RuleFacts::Gone
     }
 }
 
@@ -208,13 +209,23 @@ async fn proof(
     }
 }
 
-fn fleet(
-    fault: &Fault,
-    policy: &RemediationPolicySpec,
-    own: Option<&NodeView>,
-    ctx: &Context,
-) -> FleetFacts {
-    // A selector that cannot be read selects nothing: acting on every node would be the worse mistake.
+/// The policy's node selector matches the node. One that cannot be read matches nothing: acting on every node would be
+/// the worse mistake.
+fn selects(policy: &RemediationPolicySpec, node: &NodeView) -> bool {
+    match policy
+        .node_selector
+        .clone()
+        .map(Selector::try_from)
+        .transpose()
+    {
+        Ok(None) => true,
+        Ok(Some(selector)) => selector.matches(node.labels()),
+        Err(_) => false,
+    }
+}
+
+/// Counts who is out of service, as the fault's budget does.
+pub fn usage(fault: &Fault, policy: &RemediationPolicySpec, ctx: &Context) -> Usage {
     let selector = policy
         .node_selector
         .clone()
@@ -225,11 +236,10 @@ fn fleet(
         Ok(Some(selector)) => selector.matches(node.labels()),
         Err(_) => false,
     };
-    let name = fault.spec.node_name.as_str();
     let (mut held, mut processing) = (BTreeSet::new(), BTreeSet::new());
-    for other in ctx.caches.all_faults() {
+    ctx.caches.each_fault(|other| {
         let Some(status) = other.status.as_ref().filter(|s| s.phase.holds_node()) else {
-            continue;
+            return;
         };
         // A Failed fault that never isolated its node does not keep it out of service.
         if status.phase != Phase::Failed || status.isolation.is_some() {
@@ -238,31 +248,25 @@ fn fleet(
         if status.phase == Phase::Processing && other.spec.policy_ref == fault.spec.policy_ref {
             processing.insert(other.spec.node_name.clone());
         }
-    }
-    let out = |node: &NodeView| {
-        let facts = node.facts();
-        facts.unschedulable || !facts.ready || held.contains(&facts.name)
+    });
+    let own = fault.spec.node_name.as_str();
+    processing.remove(own);
+    let mut usage = Usage {
+        processing_others: processing.len(),
+        ..Usage::default()
     };
-    let nodes: Vec<_> = ctx
-        .caches
-        .nodes
-        .state()
-        .into_iter()
-        .filter(|n| selects(n))
-        .collect();
-    processing.remove(name);
-    FleetFacts {
-        selects_node: own.is_some_and(selects),
-        usage: Usage {
-            nodes: nodes.len(),
-            unavailable_others: nodes
-                .iter()
-                .filter(|n| n.name_any() != name && out(n))
-                .count(),
-            node_is_out: own.is_some_and(out),
-            processing_others: processing.len(),
-        },
+    for node in ctx.caches.nodes.state() {
+        let Some(name) = node.metadata.name.as_deref().filter(|_| selects(&node)) else {
+            continue;
+        };
+        let is_out = node.spec.unschedulable || !node.is_ready() || held.contains(name);
+        usage.nodes += 1;
+        match name == own {
+            true => usage.node_is_out = is_out,
+            false => usage.unavailable_others += usize::from(is_out),
+        }
     }
+    usage
 }
 
 async fn gpu_pods(
@@ -284,6 +288,7 @@ async fn gpu_pods(
             None => None,
         };
         facts.push(PodFacts {
+            created: pod.creation_timestamp().map(|t| t.0).unwrap_or_default(),
             terminating: pod.metadata.deletion_timestamp.is_some(),
             finished: pod.is_finished(),
             ready: pod.condition("Ready").is_some_and(|c| c.status == "True"),

@@ -17,7 +17,7 @@ use crate::kubernetes::clients::ApiError;
 use crate::kubernetes::faults;
 use crate::kubernetes::lease::NotLeader;
 use crate::kubernetes::nodes::{self, NodeError};
-use crate::remediation::refire::refire;
+use crate::remediation::refire::{Refire, refire};
 use crate::remediation::world::RuleFacts;
 use crate::rules::identity::is_same;
 use crate::rules::subject::Subject;
@@ -32,6 +32,8 @@ pub struct Opener {
 enum Cause {
     #[error("not acting")]
     NotLeader(#[from] NotLeader),
+    #[error("the node is being given back at this moment")]
+    Busy,
     #[error("looking for the node")]
     Node(#[from] NodeError),
     #[error("writing the fault")]
@@ -66,6 +68,7 @@ impl Opener {
                     "fault opened"
                 );
                 ctx.caches.wrote(created);
+                ctx.memory.rule_fires_anew(&name);
                 Ok(Opened::Created)
             }
             Err(error) if error.is_conflict() => match faults::read(&ctx.clients.act, &name).await?
@@ -90,8 +93,16 @@ impl Opener {
 
     async fn seen_again(&self, known: &GpuFault, opening: &Opening) -> Result<Opened, Cause> {
         let fault = reconcile::fault(known);
-        let Some(status) = refire(&fault, opening.alert.active_at, Timestamp::now()) else {
-            return Ok(Opened::AlreadyOpen);
+        let was_silent = self.ctx.memory.rule_was_silent(&fault.name);
+        let status = match refire(
+            &fault,
+            was_silent,
+            opening.alert.active_at,
+            Timestamp::now(),
+        ) {
+            Refire::Nothing => return Ok(Opened::AlreadyOpen),
+            Refire::Busy => return Err(Cause::Busy),
+            Refire::Again(status) => *status,
         };
         self.ctx.leadership.check()?;
         let written = faults::write_status(&self.ctx.clients.act, known, status).await?;
@@ -99,6 +110,7 @@ impl Opener {
             .events
             .publish(&written, true, "Refired", "The rule fires again");
         self.ctx.caches.wrote(written);
+        self.ctx.memory.rule_fires_anew(&fault.name);
         self.ctx.nudges.nudge(&fault.name);
         Ok(Opened::Reopened)
     }
@@ -163,10 +175,13 @@ fn fingerprint<'a>(subject: &'a Subject, node_uid: &'a str, alert: &'a str) -> F
 
 fn spec(opening: &Opening, node_uid: &str, fingerprint: String) -> GpuFaultSpec {
     let subject = &opening.subject;
+    // What is longer than the schema allows is no name of a GPU; the fault must be opened all the same.
+    let bounded =
+        |text: &Option<String>, most: usize| text.clone().filter(|t| t.chars().count() <= most);
     let gpu = GpuRef {
-        index: subject.gpu.clone(),
-        uuid: subject.uuid.clone(),
-        pci_bus_id: subject.pci_bus_id.clone(),
+        index: bounded(&subject.gpu, 16),
+        uuid: bounded(&subject.uuid, 96),
+        pci_bus_id: bounded(&subject.pci_bus_id, 32),
     };
     let alert = &opening.alert;
     GpuFaultSpec {
@@ -174,7 +189,7 @@ fn spec(opening: &Opening, node_uid: &str, fingerprint: String) -> GpuFaultSpec 
         node_uid: Some(node_uid.to_string()).filter(|uid| !uid.is_empty()),
         gpu: Some(gpu).filter(|gpu| *gpu != GpuRef::default()),
         xid: subject.xid,
-        message: opening.message.clone(),
+        message: opening.message.chars().take(4096).collect(),
         fault_time: Some(alert.active_at),
         fingerprint: Some(fingerprint),
         rule_ref: Some(opening.rule.clone()),
@@ -182,7 +197,7 @@ fn spec(opening: &Opening, node_uid: &str, fingerprint: String) -> GpuFaultSpec 
             name: opening.policy.clone(),
         },
         evidence: Some(Evidence {
-            query: opening.expr.clone(),
+            query: opening.expr.chars().take(16384).collect(),
             value: alert.value.to_string(),
             labels: alert.labels.clone(),
             sample_time: alert.sample_time,

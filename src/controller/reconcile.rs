@@ -10,18 +10,22 @@ use kube::runtime::controller::Action as Requeue;
 use super::context::Context;
 use super::execute::{self, ExecuteError, Executed, execute};
 use super::guard_book;
-use super::observe::{ObserveError, observe};
+use super::observe::{self, ObserveError, observe};
+use super::watches;
 use crate::api::names::{FINALIZER, RETRY_ANNOTATION};
 use crate::api::{GpuFault, Phase};
 use crate::kubernetes::clients::ApiError;
 use crate::kubernetes::faults;
-use crate::remediation::{Fault, Next, World, decide};
+use crate::remediation::{Fault, Next, World, admission, decide};
 
 /// How many decisions are made in a row before others get their turn.
 const MOST_IN_A_ROW: usize = 16;
 
 /// After an effect its watch event is awaited; should it be lost, this is when the fault is looked at all the same.
 const LOST_EVENT: Duration = Duration::from_secs(1);
+
+/// How often a process that may not act looks whether it may. It costs no request.
+const NOT_ACTING: Duration = Duration::from_secs(2);
 
 /// A reconciliation failed, and is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +47,8 @@ pub enum ReconcileError {
 /// Reconciles one fault. Only the leader does; the others keep their caches warm.
 pub async fn reconcile(seen: Arc<GpuFault>, ctx: Arc<Context>) -> Result<Requeue, ReconcileError> {
     if ctx.leadership.check().is_err() || !ctx.caches.are_ready() {
-        return Ok(Requeue::await_change());
+        // Not `await_change`: a leader whose renewal was only late goes on in the same term, and nobody nudges then.
+        return Ok(Requeue::requeue(NOT_ACTING));
     }
     let mut object = ctx.caches.newest(seen);
     if object.metadata.deletion_timestamp.is_some()
@@ -86,15 +91,24 @@ enum Turn {
 async fn once(object: Arc<GpuFault>, ctx: &Context) -> Result<Turn, ReconcileError> {
     let now = Timestamp::now();
     let fault = fault(&object);
-    // The budget is counted, and the admission that uses it written, with no other admission in between.
-    let _admission = match fault.status.phase {
-        Phase::Pending => Some(ctx.admission.lock().await),
-        _ => None,
-    };
-    let world = observe(&fault, now, ctx).await?;
+    let mut world = observe(&fault, now, ctx).await?;
     latch_stop(&fault, &world, now, ctx).await?;
+    // The budget is counted, and the admission that uses it written, with no other admission in between. What is held
+    // by something else does not get so far.
+    let mut admission = None;
+    if fault.status.phase == Phase::Pending && admission::before_budget(&fault, &world).is_ok() {
+        admission = Some(ctx.admission.lock().await);
+        world.fleet.usage = world
+            .policy
+            .as_ref()
+            .map(|p| observe::usage(&fault, p, ctx));
+    }
     let decision = decide(&fault, &world, now);
-    let executed = execute(&fault, object, &decision, ctx).await?;
+    let executed = execute(&fault, object, &decision, admission, ctx).await?;
+    let ended = decision.status.as_ref().is_some_and(|s| s.phase.is_over());
+    if ended && matches!(executed, Executed::Done(_)) {
+        watches::nudge_pending(ctx);
+    }
     Ok(match (executed, decision.effect.is_some(), decision.next) {
         (Executed::Gone, _, _) => Turn::Later(Requeue::await_change()),
         (Executed::Outdated, _, _) => match ctx.caches.fault(&fault.name) {
@@ -123,6 +137,7 @@ async fn latch_stop(
     let Some(policy) = execute::policy(fault, ctx) else {
         return Ok(());
     };
+    ctx.leadership.check().map_err(ExecuteError::from)?;
     guard_book::latch(&ctx.clients.act, &policy, name, detail, now)
         .await
         .map_err(ReconcileError::Latch)
@@ -146,7 +161,7 @@ pub fn fault(object: &GpuFault) -> Fault {
 pub fn error_policy(object: Arc<GpuFault>, error: &ReconcileError, ctx: Arc<Context>) -> Requeue {
     let name = object.name_any();
     if matches!(error, ReconcileError::Execute(ExecuteError::NotLeader(_))) {
-        return Requeue::await_change();
+        return Requeue::requeue(NOT_ACTING);
     }
     ctx.metrics.reconcile_failures.inc();
     let wait = ctx.memory.backoff(&name);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use kube::ResourceExt;
-use kube::runtime::controller::{Config, applier};
+use kube::runtime::controller::{self, Config, applier};
 use kube::runtime::reflector::ObjectRef;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -33,7 +33,7 @@ use crate::prometheus::client::{Client as Prometheus, ClientError, Options};
 use crate::telemetry;
 
 /// How many faults are reconciled at once. Each holds at most a handful of connections.
-const CONCURRENCY: u16 = 16;
+const CONCURRENCY: u16 = 64;
 
 /// How long reconciliations that are under way have to end.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -137,8 +137,16 @@ pub async fn run(settings: Settings, stop: CancellationToken) -> Result<(), RunE
         Config::default().concurrency(CONCURRENCY),
     );
     acting.spawn(reconciler.for_each(|result| async {
-        if let Err(error) = result {
-            tracing::debug!(error = &error as &dyn std::error::Error, "reconciling");
+        match result {
+            Ok(_) => {}
+            Err(error @ controller::Error::QueueError(_)) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "watching faults; trying again"
+                );
+            }
+            // A reconciliation that failed was told of where it was put off.
+            Err(error) => tracing::debug!(error = &error as &dyn std::error::Error, "reconciling"),
         }
     }));
 

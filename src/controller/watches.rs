@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures::{Stream, StreamExt, TryStreamExt};
 use kube::api::Api;
+use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, Resource, ResourceExt};
@@ -32,24 +33,19 @@ pub struct Streams {
     budgets: Touched<BudgetView>,
 }
 
-fn open<K>(
-    client: &Client,
+/// Fills a cache from a watch.
+fn fill<K>(
+    watch: impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send + 'static,
     first_lists: &mut Vec<FirstList>,
     trim: impl Fn(&mut K) + Send + 'static,
 ) -> (Store<K>, Touched<K>)
 where
-    K: Resource<DynamicType = ()>
-        + Clone
-        + std::fmt::Debug
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static,
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sync + 'static,
 {
     let (store, writer) = reflector::store();
     let (read, first_list) = tokio::sync::watch::channel(false);
     first_lists.push(first_list);
-    let stream = watcher(Api::<K>::all(client.clone()), watcher::Config::default())
+    let stream = watch
         .modify(trim)
         .backoff(WatchBackoff::default())
         .reflect(writer)
@@ -62,18 +58,64 @@ where
     (store, stream.boxed())
 }
 
+/// A watch on objects of the core.
+fn core<K>(
+    client: &Client,
+) -> impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send + 'static
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+{
+    watcher(Api::<K>::all(client.clone()), watcher::Config::default())
+}
+
+/// A watch on our own resources, which people write: one that cannot be read is left out and told of, and hides no
+/// other.
+fn custom<K>(
+    client: &Client,
+) -> impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send + 'static
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+{
+    use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
+    let api: Api<DeserializeGuard<K>> = Api::all(client.clone());
+    watcher(api, watcher::Config::default()).filter_map(async |event| match event {
+        Ok(Apply(object)) => readable(object).map(|o| Ok(Apply(o))),
+        Ok(InitApply(object)) => readable(object).map(|o| Ok(InitApply(o))),
+        Ok(Delete(object)) => readable(object).map(|o| Ok(Delete(o))),
+        Ok(Init) => Some(Ok(Init)),
+        Ok(InitDone) => Some(Ok(InitDone)),
+        Err(error) => Some(Err(error)),
+    })
+}
+
+fn readable<K: Resource<DynamicType = ()>>(object: DeserializeGuard<K>) -> Option<K> {
+    object
+        .0
+        .inspect_err(|invalid| {
+            tracing::error!(
+                kind = %K::kind(&()), name = invalid.metadata.name, error = invalid.error,
+                "an object cannot be read and is left out; mend or delete it"
+            );
+        })
+        .ok()
+}
+
 /// Opens the watches.
 pub fn start(client: &Client) -> (Caches, Streams) {
     let mut first = Vec::new();
-    let (faults, fault_stream) =
-        open::<GpuFault>(client, &mut first, |f| f.metadata.managed_fields = None);
-    let (nodes, node_stream) = open::<NodeView>(client, &mut first, NodeView::trim);
-    let (policies, policy_stream) =
-        open::<RemediationPolicy>(client, &mut first, |p| p.metadata.managed_fields = None);
-    let (rules, rule_stream) =
-        open::<GpuFaultRule>(client, &mut first, |r| r.metadata.managed_fields = None);
-    let (budgets, budget_stream) =
-        open::<BudgetView>(client, &mut first, |b| b.metadata.managed_fields = None);
+    let (faults, fault_stream) = fill(custom::<GpuFault>(client), &mut first, |f| {
+        f.metadata.managed_fields = None
+    });
+    let (nodes, node_stream) = fill(core(client), &mut first, NodeView::trim);
+    let (policies, policy_stream) = fill(custom::<RemediationPolicy>(client), &mut first, |p| {
+        p.metadata.managed_fields = None
+    });
+    let (rules, rule_stream) = fill(custom::<GpuFaultRule>(client), &mut first, |r| {
+        r.metadata.managed_fields = None
+    });
+    let (budgets, budget_stream) = fill(core::<BudgetView>(client), &mut first, |b| {
+        b.metadata.managed_fields = None
+    });
     let caches = Caches::new(faults, nodes, policies, rules, budgets, first);
     let streams = Streams {
         faults: fault_stream,
@@ -195,6 +237,11 @@ fn nudge_where(ctx: &Context, affected: impl Fn(&GpuFault, Phase) -> bool) {
             ctx.nudges.nudge(&fault.name_any());
         }
     }
+}
+
+/// Nudges the faults that wait to act: another has left its place.
+pub fn nudge_pending(ctx: &Context) {
+    nudge_where(ctx, |_, phase| phase == Phase::Pending);
 }
 
 /// Nudges every fault: a term of leadership has begun.

@@ -57,7 +57,7 @@ pub enum SettingsError {
         period: Duration,
     },
     /// The Lease holds whole seconds.
-    #[error("the lease duration ({0:?}) must be at least one second")]
+    #[error("the lease duration ({0:?}) must be a whole number of seconds, at least one")]
     TooShort(Duration),
 }
 
@@ -123,7 +123,8 @@ impl LeaseSettings {
             retry_period: period,
             ..
         } = self.clone();
-        if duration < Duration::from_secs(1) {
+        // The record holds whole seconds: a fraction would be cut off for the others, and not for us.
+        if duration < Duration::from_secs(1) || duration.subsec_nanos() != 0 {
             return Err(SettingsError::TooShort(duration));
         }
         if deadline >= duration {

@@ -69,6 +69,14 @@ impl NodeView {
         self.status.conditions.retain(|c| c.type_ == "Ready");
     }
 
+    /// The kubelet reports Ready.
+    pub fn is_ready(&self) -> bool {
+        self.status
+            .conditions
+            .iter()
+            .any(|c| c.type_ == "Ready" && c.status == "True")
+    }
+
     /// The facts for a decision.
     pub fn facts(&self) -> NodeFacts {
         let annotation = self
@@ -81,11 +89,7 @@ impl NodeView {
             name: self.metadata.name.clone().unwrap_or_default(),
             uid: self.metadata.uid.clone().unwrap_or_default(),
             unschedulable: self.spec.unschedulable,
-            ready: self
-                .status
-                .conditions
-                .iter()
-                .any(|c| c.type_ == "Ready" && c.status == "True"),
+            ready: self.is_ready(),
             labels: self.metadata.labels.clone().unwrap_or_default(),
             mark_unreadable: annotation.is_some() && mark.is_none(),
             mark,

@@ -12,6 +12,9 @@ use crate::api::fault_status::{Action, Attempt, Outcome, Phase, Timeline};
 /// How often a fault that waits for an answer of Prometheus looks again.
 pub const POLL: SignedDuration = SignedDuration::from_secs(1);
 
+/// How often a fault that waits for the budget looks again; the end of another fault nudges it as well.
+pub const BUDGET_POLL: SignedDuration = SignedDuration::from_secs(5);
+
 /// Decides what is to be done next about one fault.
 pub fn decide(fault: &Fault, world: &World, now: Timestamp) -> Decision {
     let mut decision = next_of(fault, world, now);
@@ -30,6 +33,9 @@ fn next_of(fault: &Fault, world: &World, now: Timestamp) -> Decision {
     }
     if draft.status.occurrence == 0 {
         first_visit(fault, world, &mut draft);
+    }
+    if world.rule_was_silent && draft.status.timeline.rule_silent_at.is_none() {
+        draft.status.timeline.rule_silent_at = Some(now);
     }
     recovery::follow_displaced(fault, world, &mut draft, now);
     if draft.status.phase.is_over() {
@@ -155,9 +161,15 @@ fn pending(
     mut draft: Draft,
     now: Timestamp,
 ) -> Decision {
+    if world.rule == RuleFacts::Gone && draft.status.isolation.is_none() && !holds_mark(fault, node)
+    {
+        let message = "The rule was deleted before anything was done about the fault";
+        draft.end(Phase::Cancelled, "RuleDeleted", message);
+        return draft.perform_then(None, Next::Now);
+    }
     if fault.spec.rule_ref.is_some() && world.rule == RuleFacts::Silent {
-        if let Some(decision) = healthy_without_action(world, &mut draft) {
-            return draft.perform_then(None, decision);
+        if is_healthy(world, &mut draft) {
+            return healthy_before_admission(fault, world, node, draft, now);
         }
     } else {
         draft.status.healthy_since = None;
@@ -177,7 +189,7 @@ fn pending(
                 &message,
             );
         }
-        return draft.after(POLL);
+        return wait(draft, world, reason);
     }
     let plan = world
         .policy
@@ -201,21 +213,49 @@ fn pending(
     steps::advance(fault, world, node, draft, now)
 }
 
-/// A fault that was never allowed to act, whose rule has fallen silent and whose GPU is proven healthy, has ended.
-/// Silence alone is no evidence.
-fn healthy_without_action(world: &World, draft: &mut Draft) -> Option<Next> {
-    let (policy, finding) = (world.policy.as_ref()?, world.health.as_ref()?);
+/// How long a held fault waits: what only the change of an object can lift waits for that, and a nudge comes with it.
+fn wait(draft: Draft, world: &World, reason: HoldReason) -> Decision {
+    let proves_health = world.rule == RuleFacts::Silent && world.policy.is_some();
+    match reason {
+        HoldReason::PolicyNotFound
+        | HoldReason::ObserveOnly
+        | HoldReason::NodeNotSelected
+        | HoldReason::RuleNotFiring
+            if !proves_health =>
+        {
+            draft.on_change()
+        }
+        HoldReason::BudgetMaxUnavailable | HoldReason::BudgetMaxConcurrent => {
+            draft.after(BUDGET_POLL)
+        }
+        _ => draft.after(POLL),
+    }
+}
+
+fn is_healthy(world: &World, draft: &mut Draft) -> bool {
+    let (Some(policy), Some(finding)) = (&world.policy, &world.health) else {
+        return false;
+    };
     draft.status.healthy_since = proof::since(draft.status.healthy_since, finding, draft.now());
     let hold = policy.recovery.healthy.hold.as_signed();
-    if !proof::is_complete(draft.status.healthy_since, hold, finding) {
-        return None;
+    proof::is_complete(draft.status.healthy_since, hold, finding)
+}
+
+/// A fault that waits to act, whose rule has fallen silent and whose GPU is proven healthy, has ended. Silence alone is
+/// no evidence. Where an earlier round has isolated the node, it is given back as after any recovery.
+fn healthy_before_admission(
+    fault: &Fault,
+    world: &World,
+    node: &NodeFacts,
+    mut draft: Draft,
+    now: Timestamp,
+) -> Decision {
+    if draft.status.isolation.is_some() {
+        return recovery::prove(fault, world, node, draft, now);
     }
-    draft.end(
-        Phase::Recovered,
-        "HealthyWithoutAction",
-        "The rule fell silent and health is proven; nothing was done",
-    );
-    Some(Next::Now)
+    let message = "The rule fell silent and health is proven; nothing was done";
+    draft.end(Phase::Recovered, "HealthyWithoutAction", message);
+    draft.perform_then(None, Next::Now)
 }
 
 fn failed(fault: &Fault, mut draft: Draft) -> Decision {
@@ -274,7 +314,8 @@ fn ended(fault: &Fault, world: &World, mut draft: Draft, now: Timestamp) -> Deci
     let left = retention - now.duration_since(ended_at);
     let awaited = drain::awaits_replacements(&draft.status);
     // While its rule fires, a deleted fault would only be opened again from the same activation.
-    let silent = world.rule == RuleFacts::Silent || fault.spec.rule_ref.is_none();
+    let silent =
+        matches!(world.rule, RuleFacts::Silent | RuleFacts::Gone) || fault.spec.rule_ref.is_none();
     if left <= SignedDuration::ZERO && silent && !awaited {
         return draft.perform(Effect::Delete);
     }

@@ -202,6 +202,7 @@ impl Draft {
         status.isolation = None;
         status.displaced_pods.clear();
         status.healthy_since = None;
+        // With the timeline goes the silence that preceded this activation.
         status.timeline = Timeline::default();
         status.conditions.clear();
         let occurrence = status.occurrence;

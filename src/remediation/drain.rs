@@ -6,7 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::world::PodFacts;
 use crate::api::GpuFaultStatus;
-use crate::api::fault_status::{Attempt, DisplacedPod, Outcome, Phase, PodRef, RescheduleOutcome};
+use crate::api::fault_status::{
+    Attempt, DisplacedPod, Isolation, Outcome, Phase, PodRef, RescheduleOutcome,
+};
 
 /// How many pods a sentence names before it counts.
 const NAMED: usize = 10;
@@ -25,6 +27,15 @@ pub struct DrainPlan {
 /// The pod must be gone before the node counts as drained. A pod that is Terminating still holds its GPU.
 pub fn holds_gpu(pod: &PodFacts) -> bool {
     pod.stays.is_none() && !pod.finished
+}
+
+/// Creation times have the resolution of a second, and are another machine's.
+const SKEW: SignedDuration = SignedDuration::from_secs(2);
+
+/// The pod was created after the node had been cordoned: it tolerates the cordon, or was bound by its own author. Its
+/// replacement would come back at once; evicting it would go on for ever.
+pub fn ignores_cordon(pod: &PodFacts, isolation: Option<&Isolation>) -> bool {
+    isolation.is_some_and(|i| pod.created > i.cordoned_at + SKEW)
 }
 
 /// Plans the evictions of this moment: each pod that is not yet ending, as far as its PodDisruptionBudget allows. A

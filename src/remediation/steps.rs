@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::decide::{POLL, holds_mark};
 use super::decision::{Decision, Effect, Next, Observation};
 use super::draft::Draft;
-use super::world::{Fault, NodeFacts, World};
+use super::world::{Fault, NodeFacts, PodFacts, World};
 use super::{admission, drain, proof, recovery};
 use crate::api::conditions::{self, HoldReason};
 use crate::api::fault_status::{Action, Attempt, DisplacedPod, Isolation, Outcome, Phase};
@@ -170,6 +170,30 @@ fn evict(
             &message,
         );
         draft.end(Phase::Failed, "EvictionRefused", message);
+        return Break(draft.on_change());
+    }
+    let isolation = draft.status.isolation.clone();
+    let (late, targets): (Vec<&PodFacts>, Vec<&PodFacts>) = targets
+        .into_iter()
+        .partition(|p| drain::ignores_cordon(p, isolation.as_ref()));
+    if targets.is_empty() && late.iter().all(|p| p.terminating) {
+        return Break(draft.after(POLL));
+    }
+    if targets.is_empty() {
+        let attempt = attempt.unwrap_or_else(|| draft.begin(Action::EvictPods, Some(step)));
+        draft.status.attempts[attempt].stayed = late.iter().map(|p| p.pod.clone()).collect();
+        let stayed = drain::names(&late);
+        let message = format!(
+            "These GPU pods were created on the node after its cordon, which they ignore: {stayed}"
+        );
+        drain::forget_unevicted(&mut draft.status);
+        draft.condition(
+            conditions::DRAINED,
+            Some(false),
+            "PodsIgnoreCordon",
+            &message,
+        );
+        draft.end(Phase::Failed, "PodsIgnoreCordon", message);
         return Break(draft.on_change());
     }
     if let Err(hold) = admission::guards(world) {

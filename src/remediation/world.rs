@@ -55,6 +55,8 @@ pub struct World {
     pub health: Option<Finding>,
     /// What the fault's rule says now.
     pub rule: RuleFacts,
+    /// The rule has been silent at some time since this activation began.
+    pub rule_was_silent: bool,
     /// Pods that may be replacements of displaced pods; `None`: not listed yet.
     pub candidates: Option<Vec<Candidate>>,
     /// UIDs of pods that already count as replacements for other faults' displaced pods.
@@ -112,8 +114,8 @@ pub struct NodeFacts {
 pub struct FleetFacts {
     /// The policy's node selector matches the fault's node.
     pub selects_node: bool,
-    /// What the budget counts.
-    pub usage: Usage,
+    /// What the budget counts; `None`: not counted, because something else holds already.
+    pub usage: Option<Usage>,
 }
 
 /// One GPU pod on the node.
@@ -121,6 +123,8 @@ pub struct FleetFacts {
 pub struct PodFacts {
     /// The pod.
     pub pod: PodRef,
+    /// When it was created.
+    pub created: Timestamp,
     /// It is being deleted; it holds its GPU until it is gone.
     pub terminating: bool,
     /// It has succeeded or failed: it holds no GPU any more.
@@ -162,4 +166,6 @@ pub enum RuleFacts {
     Firing,
     /// Evaluated, and it does not.
     Silent,
+    /// The rule has been deleted.
+    Gone,
 }

@@ -22,11 +22,12 @@ pub struct LogOptions {
     /// Form of the log, which is written to standard error
     #[arg(long, env = "LOG_FORMAT", value_enum, default_value_t, global = true)]
     pub log_format: LogFormat,
+    // The Kubernetes client logs whole answers, with whatever they hold; its errors reach our own log without.
     /// What is logged: a level, or directives such as `info,gpu_remediator::kmsg=debug`
     #[arg(
         long,
         env = "LOG_LEVEL",
-        default_value = "info,kube_runtime=warn",
+        default_value = "info,kube_runtime=warn,kube_client=off",
         global = true
     )]
     pub log_level: String,

@@ -20,8 +20,16 @@ fn promise_9_every_hold_has_its_reason_in_its_order() {
         unknown: named("latency"),
     });
     sim.world.fleet = FleetFacts::default();
-    sim.world.fleet.usage.unavailable_others = 9;
-    sim.world.fleet.usage.processing_others = 9;
+    sim.world
+        .fleet
+        .usage
+        .get_or_insert_default()
+        .unavailable_others = 9;
+    sim.world
+        .fleet
+        .usage
+        .get_or_insert_default()
+        .processing_others = 9;
     let release: [(&str, Release); 9] = [
         ("PolicyNotFound", |s| {
             s.world.policy = Some(policy());
@@ -42,10 +50,18 @@ fn promise_9_every_hold_has_its_reason_in_its_order() {
             s.world.guards.as_mut().unwrap().pause = None;
         }),
         ("BudgetMaxUnavailable", |s| {
-            s.world.fleet.usage.unavailable_others = 0;
+            s.world
+                .fleet
+                .usage
+                .get_or_insert_default()
+                .unavailable_others = 0;
         }),
         ("BudgetMaxConcurrent", |s| {
-            s.world.fleet.usage.processing_others = 0;
+            s.world
+                .fleet
+                .usage
+                .get_or_insert_default()
+                .processing_others = 0;
         }),
     ];
     for (reason, release) in release {
@@ -185,7 +201,11 @@ fn promise_7_nothing_delays_recovery() {
     });
     sim.world.stopped_by = Some("a".into());
     sim.world.fleet = FleetFacts::default();
-    sim.world.fleet.usage.unavailable_others = 100;
+    sim.world
+        .fleet
+        .usage
+        .get_or_insert_default()
+        .unavailable_others = 100;
     sim.health = Some(true);
     sim.run(11);
     assert_eq!(sim.phase(), Phase::Recovered);

@@ -97,7 +97,11 @@ impl Watch {
             Event::GuardsUnknown => sim.world.guards = None,
             Event::Stop(on) => sim.world.stopped_by = on.then(|| "floor".to_string()),
             Event::BudgetFull(full) => {
-                sim.world.fleet.usage.unavailable_others = if full { 9 } else { 0 };
+                sim.world
+                    .fleet
+                    .usage
+                    .get_or_insert_default()
+                    .unavailable_others = if full { 9 } else { 0 };
             }
             Event::Health(holds) => sim.health = holds,
             Event::Verify(holds) => sim.verify = holds,
@@ -281,7 +285,11 @@ impl Watch {
         sim.lag = false;
         sim.world.guards = clear();
         sim.world.stopped_by = None;
-        sim.world.fleet.usage.unavailable_others = 0;
+        sim.world
+            .fleet
+            .usage
+            .get_or_insert_default()
+            .unavailable_others = 0;
         sim.world.rule = RuleFacts::Silent;
         (sim.health, sim.verify) = (Some(true), Some(true));
         sim.set_allowed(100);

@@ -5,3 +5,4 @@ mod invariants;
 mod path;
 mod people;
 mod simulated;
+mod still_there;

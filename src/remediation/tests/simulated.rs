@@ -108,6 +108,7 @@ pub fn pod(uid: &str) -> PodFacts {
             name: uid.into(),
             uid: uid.into(),
         },
+        created: Timestamp::UNIX_EPOCH,
         terminating: false,
         finished: false,
         ready: true,
@@ -173,10 +174,10 @@ impl Sim {
                 guards: clear(),
                 fleet: FleetFacts {
                     selects_node: true,
-                    usage: Usage {
+                    usage: Some(Usage {
                         nodes: 10,
                         ..Usage::default()
-                    },
+                    }),
                 },
                 disruptions_allowed: BTreeMap::from([("ml/llm".into(), 9)]),
                 rule: RuleFacts::Firing,
