@@ -53,10 +53,12 @@ impl Clients {
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
     /// No answer in time. The effect may have happened.
-    #[error("{what}: no answer within {} s", CALL_TIMEOUT.as_secs())]
+    #[error("{what}: no answer within {after:?}")]
     TimedOut {
         /// What was attempted.
         what: &'static str,
+        /// How long was waited.
+        after: Duration,
     },
     /// An answer that says no, or none at all.
     #[error("{what} failed")]
@@ -103,6 +105,9 @@ pub async fn call<T>(
             what,
             source: Box::new(source),
         }),
-        Err(_) => Err(ApiError::TimedOut { what }),
+        Err(_) => Err(ApiError::TimedOut {
+            what,
+            after: CALL_TIMEOUT,
+        }),
     }
 }

@@ -169,7 +169,10 @@ mod tests {
             EvictionAnswer::Unclear(_)
         ));
         assert!(matches!(
-            classify(ApiError::TimedOut { what: "x" }),
+            classify(ApiError::TimedOut {
+                what: "x",
+                after: std::time::Duration::ZERO
+            }),
             EvictionAnswer::Unclear(_)
         ));
     }

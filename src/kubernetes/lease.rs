@@ -367,7 +367,7 @@ impl Candidate {
                 what,
                 source: Box::new(source),
             }),
-            Err(_) => Err(ApiError::TimedOut { what }),
+            Err(_) => Err(ApiError::TimedOut { what, after: limit }),
         }
     }
 
