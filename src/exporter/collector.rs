@@ -236,17 +236,17 @@ impl Page<'_> {
             counts,
         )?;
         let times = pairs().filter_map(|(pci, row, code, name)| {
-            let count = ledger.get(pci, code)?;
+            let last = ledger.get(pci, code)?.last?;
             Some((
                 row,
                 [("xid", name.as_str())],
-                count.last.as_duration().as_secs_f64(),
+                last.as_duration().as_secs_f64(),
             ))
         });
         gauge(
             encoder,
             "gpu_xid_last_timestamp_seconds",
-            "When this Xid was last logged; absent until it is.",
+            "When this Xid was last logged; absent until it is, and where the log does not tell when it was.",
             times,
         )
     }

@@ -81,7 +81,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Exporter
             source,
         }
     })?;
-    // This thread is not waited for: a read of the device ends only with the next record.
+    // This thread is not waited for: it holds nothing that must be given back.
     read_log(
         config.kernel_log,
         Arc::clone(&state),
@@ -159,7 +159,7 @@ fn read_log(
         }
         if let Some(message) = parser.parse(&entry.line.text()) {
             let at = entry.time();
-            tracing::debug!(?message, %at, "the driver logged");
+            tracing::debug!(?message, ?at, "the driver logged");
             lock(&state).observe(message, at);
         }
     };

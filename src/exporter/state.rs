@@ -87,12 +87,13 @@ impl State {
         }
     }
 
-    /// Takes in what the driver said in the kernel log.
-    pub(super) fn observe(&mut self, message: Message, at: Timestamp) {
+    /// Takes in what the driver said in the kernel log; `at` is `None` where nothing tells when.
+    pub(super) fn observe(&mut self, message: Message, at: Option<Timestamp>) {
         match message {
             Message::Xid(xid) => {
                 self.ledger.xid(xid.pci, xid.code, at);
-                if let Some(change) = xid.recovery_change() {
+                // What may be of an earlier boot says nothing of what is needed now.
+                if let Some(change) = xid.recovery_change().filter(|_| at.is_some()) {
                     self.verdicts.insert(xid.pci, change.to);
                 }
             }

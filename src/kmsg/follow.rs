@@ -1,11 +1,11 @@
 //! Reading a kernel log as it grows, on a thread of its own.
 
 use super::record::Line;
-use super::time::{event_time, uptime};
+use super::time::{Origin, event_time, uptime};
 use jiff::Timestamp;
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,6 +20,9 @@ const BUFFER: usize = 32 * 1024;
 const LONGEST_LINE: usize = 32 * 1024;
 /// The error number of a reader that was too slow: the kernel has overwritten records.
 const EPIPE: i32 = 32;
+/// Linux's flag (the same on every machine that has GPUs) for a read that says when there is nothing more, instead of
+/// waiting: only so is it known that the device's history has been read.
+const O_NONBLOCK: i32 = 0o4000;
 
 /// What became of reading the log.
 #[derive(Debug, Default)]
@@ -39,16 +42,15 @@ pub struct Counters {
 pub struct Entry<'a> {
     /// The line.
     pub line: Line<'a>,
-    /// The latest time at which it can have been written; `None`: it was written just now.
-    written: Option<Timestamp>,
+    origin: Origin,
 }
 
 impl Entry<'_> {
-    /// When the line was logged. Asks the clocks, so it is for lines that matter.
+    /// When the line was logged; `None` where it was there before and does not tell. Asks the clocks, so it is for lines
+    /// that matter.
     #[must_use]
-    pub fn time(&self) -> Timestamp {
-        let now = Timestamp::now();
-        event_time(self.line.stamp, now, uptime(), self.written.unwrap_or(now))
+    pub fn time(&self) -> Option<Timestamp> {
+        event_time(self.line.stamp, self.origin, Timestamp::now(), uptime())
     }
 }
 
@@ -58,16 +60,10 @@ pub struct KernelLog {
     path: PathBuf,
     last_sequence: Option<u64>,
     after_record: bool,
+    /// Whether everything has been read that was there when it was first looked: what comes now is new.
+    live: bool,
     /// The failure that was logged last, so that it is said once and not at each try.
     said: Option<ErrorKind>,
-}
-
-/// What was opened.
-#[derive(Debug, Clone, Copy)]
-struct Opened {
-    device: bool,
-    /// The latest time at which the line being read can have been written; `None` once the reader has caught up.
-    written: Option<Timestamp>,
 }
 
 enum Ended {
@@ -85,14 +81,12 @@ impl KernelLog {
             path: path.into(),
             last_sequence: None,
             after_record: false,
+            live: false,
             said: None,
         }
     }
 
     /// Reads what is there and then what comes, until `stopped`; gives each line to `each`.
-    ///
-    /// The device is read blockingly, so on it the thread that calls this ends only with the next line, or with the
-    /// process.
     pub fn follow(
         mut self,
         counters: &Counters,
@@ -100,12 +94,16 @@ impl KernelLog {
         mut each: impl FnMut(Entry<'_>),
     ) {
         while !stopped() {
-            let ended = match File::open(&self.path) {
+            let ended = match open(&self.path) {
                 Ok(file) => {
                     counters.open.store(true, Ordering::Relaxed);
                     self.read(file, counters, &stopped, &mut each)
                 }
-                Err(error) => Ended::Failed(error),
+                Err(error) => {
+                    // What is not there holds no history.
+                    self.live |= error.kind() == ErrorKind::NotFound;
+                    Ended::Failed(error)
+                }
             };
             counters.open.store(false, Ordering::Relaxed);
             match ended {
@@ -138,16 +136,14 @@ impl KernelLog {
         if metadata.is_dir() {
             return Ended::Failed(ErrorKind::IsADirectory.into());
         }
-        // Lines that were there before are as old as the file's last change, where they do not tell themselves.
-        let mut opened = Opened {
-            device,
-            written: (!device).then(|| modified(&metadata)).flatten(),
-        };
         let mut buffer = vec![0; BUFFER];
         let mut partial = Vec::new();
         let (mut position, mut since_check, mut announced) = (0u64, Duration::ZERO, false);
         while !stopped() {
-            let read = file.read(&mut buffer);
+            let read = match file.read(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+                read => read,
+            };
             if read.is_ok() && !announced {
                 announced = true;
                 self.said = None;
@@ -155,7 +151,7 @@ impl KernelLog {
             }
             match read {
                 Ok(0) => {
-                    opened.written = None;
+                    self.live = true;
                     since_check += POLL;
                     if since_check >= CHECK {
                         since_check = Duration::ZERO;
@@ -168,7 +164,7 @@ impl KernelLog {
                 Ok(length) => {
                     position += length as u64;
                     partial.extend_from_slice(&buffer[..length]);
-                    self.take_lines(&mut partial, opened, counters, each);
+                    self.take_lines(&mut partial, device, counters, each);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // The gap in the sequence numbers says how many were lost.
@@ -182,7 +178,7 @@ impl KernelLog {
     fn take_lines(
         &mut self,
         partial: &mut Vec<u8>,
-        opened: Opened,
+        device: bool,
         counters: &Counters,
         each: &mut impl FnMut(Entry<'_>),
     ) {
@@ -190,7 +186,7 @@ impl KernelLog {
         while let Some(length) = partial[taken..].iter().position(|byte| *byte == b'\n') {
             let bytes = &partial[taken..taken + length];
             taken += length + 1;
-            self.line(bytes, opened, counters, each);
+            self.line(bytes, device, counters, each);
         }
         partial.drain(..taken);
         // A line without an end must not fill the memory.
@@ -200,7 +196,7 @@ impl KernelLog {
     fn line(
         &mut self,
         bytes: &[u8],
-        opened: Opened,
+        device: bool,
         counters: &Counters,
         each: &mut impl FnMut(Entry<'_>),
     ) {
@@ -212,7 +208,7 @@ impl KernelLog {
         self.after_record = line.sequence.is_some();
         counters.lines.fetch_add(1, Ordering::Relaxed);
         // In a file the numbers prove nothing: it may hold a part of the log, or several.
-        if let Some(sequence) = line.sequence.filter(|_| opened.device) {
+        if let Some(sequence) = line.sequence.filter(|_| device) {
             let expected = self
                 .last_sequence
                 .map_or(sequence, |last| last.saturating_add(1));
@@ -227,13 +223,19 @@ impl KernelLog {
         }
         each(Entry {
             line,
-            written: opened.written,
+            origin: Origin {
+                device,
+                live: self.live,
+            },
         });
     }
 }
 
-fn modified(metadata: &Metadata) -> Option<Timestamp> {
-    Timestamp::try_from(metadata.modified().ok()?).ok()
+fn open(path: &Path) -> std::io::Result<File> {
+    File::options()
+        .read(true)
+        .custom_flags(O_NONBLOCK)
+        .open(path)
 }
 
 fn was_replaced(path: &Path, opened: &Metadata, position: u64) -> bool {
