@@ -29,6 +29,10 @@ const O_NONBLOCK: i32 = 0o4000;
 pub struct Counters {
     /// Whether the log is open.
     pub open: AtomicBool,
+    /// Whether opening or reading it has ended in any way at least once: the history was read, or cannot be read now.
+    pub tried: AtomicBool,
+    /// Whether everything has been handed out that was there when it was first looked. Set after the last such line.
+    pub caught_up: AtomicBool,
     /// Records or lines read.
     pub lines: AtomicU64,
     /// Records that the kernel overwrote before they were read, by the gaps in their numbers.
@@ -101,7 +105,9 @@ impl KernelLog {
                 }
                 Err(error) => {
                     // What is not there holds no history.
-                    self.live |= error.kind() == ErrorKind::NotFound;
+                    if error.kind() == ErrorKind::NotFound {
+                        self.catch_up(counters);
+                    }
                     Ended::Failed(error)
                 }
             };
@@ -111,6 +117,7 @@ impl KernelLog {
                 Ended::Replaced => {}
                 Ended::Failed(error) => {
                     counters.errors.fetch_add(1, Ordering::Relaxed);
+                    counters.tried.store(true, Ordering::Release);
                     if self.said != Some(error.kind()) {
                         tracing::warn!(path = %self.path.display(), %error, "cannot read the kernel log; trying again");
                         self.said = Some(error.kind());
@@ -151,7 +158,7 @@ impl KernelLog {
             }
             match read {
                 Ok(0) => {
-                    self.live = true;
+                    self.catch_up(counters);
                     since_check += POLL;
                     if since_check >= CHECK {
                         since_check = Duration::ZERO;
@@ -173,6 +180,12 @@ impl KernelLog {
             }
         }
         Ended::Stopped
+    }
+
+    fn catch_up(&mut self, counters: &Counters) {
+        self.live = true;
+        counters.caught_up.store(true, Ordering::Release);
+        counters.tried.store(true, Ordering::Release);
     }
 
     fn take_lines(

@@ -98,6 +98,42 @@ fn what_was_there_has_the_time_that_it_tells_and_what_comes_is_new() {
 }
 
 #[test]
+fn the_history_is_read_when_its_last_line_was_handed_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kern.log");
+    append(&path, &"old\n".repeat(3 * BUFFER / 4));
+    let (counters, mut lines) = (Counters::default(), 0);
+    KernelLog::new(&path).follow(
+        &counters,
+        || counters.caught_up.load(Ordering::Relaxed),
+        |_| {
+            assert!(!counters.caught_up.load(Ordering::Relaxed));
+            assert!(!counters.tried.load(Ordering::Relaxed));
+            lines += 1;
+        },
+    );
+    assert_eq!(lines, 3 * BUFFER / 4);
+    assert!(counters.tried.load(Ordering::Relaxed));
+}
+
+#[test]
+fn what_cannot_be_opened_is_tried_and_its_history_is_not_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let counters = Counters::default();
+    let tried = || counters.tried.load(Ordering::Relaxed);
+    KernelLog::new(directory.path()).follow(&counters, tried, |_| {});
+    assert!(!counters.caught_up.load(Ordering::Relaxed));
+    let missing = directory.path().join("missing");
+    let counters = Counters::default();
+    let tried = || counters.tried.load(Ordering::Relaxed);
+    KernelLog::new(&missing).follow(&counters, tried, |_| {});
+    assert!(
+        counters.caught_up.load(Ordering::Relaxed),
+        "what is not there has none"
+    );
+}
+
+#[test]
 fn half_a_line_waits_for_its_end() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("kern.log");
