@@ -1,10 +1,11 @@
 //! Reading a kernel log as it grows, on a thread of its own.
 
+use super::place::Place;
 use super::record::Line;
 use super::time::{Origin, event_time, uptime};
 use jiff::Timestamp;
 use std::fs::{File, Metadata};
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -66,6 +67,8 @@ pub struct KernelLog {
     after_record: bool,
     /// Whether everything has been read that was there when it was first looked: what comes now is new.
     live: bool,
+    /// How far a file was read, so that one that is opened again is not counted again.
+    place: Option<Place>,
     /// The failure that was logged last, so that it is said once and not at each try.
     said: Option<ErrorKind>,
 }
@@ -86,6 +89,7 @@ impl KernelLog {
             last_sequence: None,
             after_record: false,
             live: false,
+            place: None,
             said: None,
         }
     }
@@ -114,7 +118,7 @@ impl KernelLog {
             counters.open.store(false, Ordering::Relaxed);
             match ended {
                 Ended::Stopped => return,
-                Ended::Replaced => {}
+                Ended::Replaced => self.place = None,
                 Ended::Failed(error) => {
                     counters.errors.fetch_add(1, Ordering::Relaxed);
                     counters.tried.store(true, Ordering::Release);
@@ -145,8 +149,31 @@ impl KernelLog {
         }
         let mut buffer = vec![0; BUFFER];
         let mut partial = Vec::new();
-        let (mut position, mut since_check, mut announced) = (0u64, Duration::ZERO, false);
-        while !stopped() {
+        let mut place = (metadata.is_file()).then(|| {
+            let before = self.place.take();
+            before
+                .filter(|place| place.is_in(&file, &metadata))
+                .unwrap_or_else(|| Place::start(&metadata))
+        });
+        let mut position = place.as_ref().map_or(0, Place::position);
+        if position > 0
+            && let Err(error) = file.seek(SeekFrom::Start(position))
+        {
+            self.place = place;
+            return Ended::Failed(error);
+        }
+        let (mut since_check, mut announced) = (Duration::ZERO, false);
+        let ended = loop {
+            if stopped() {
+                break Ended::Stopped;
+            }
+            // Looked before each read: what was emptied and written anew may by now be as long as before, or longer.
+            if place
+                .as_ref()
+                .is_some_and(|place| place.was_cut(&file, position))
+            {
+                break Ended::Replaced;
+            }
             let read = match file.read(&mut buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
                 read => read,
@@ -162,24 +189,32 @@ impl KernelLog {
                     since_check += POLL;
                     if since_check >= CHECK {
                         since_check = Duration::ZERO;
-                        if was_replaced(&self.path, &metadata, position) {
-                            return Ended::Replaced;
+                        if was_replaced(&self.path, &metadata) {
+                            break Ended::Replaced;
                         }
                     }
                     std::thread::sleep(POLL);
                 }
                 Ok(length) => {
+                    let read = &buffer[..length];
+                    if let Some(place) = &mut place {
+                        place.learn(position, read);
+                    }
                     position += length as u64;
-                    partial.extend_from_slice(&buffer[..length]);
-                    self.take_lines(&mut partial, device, counters, each);
+                    partial.extend_from_slice(read);
+                    let rest = self.take_lines(&mut partial, device, counters, each);
+                    if let (Some(place), Some(rest)) = (&mut place, rest) {
+                        place.advance(position.saturating_sub(rest as u64));
+                    }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // The gap in the sequence numbers says how many were lost.
                 Err(error) if device && error.raw_os_error() == Some(EPIPE) => {}
-                Err(error) => return Ended::Failed(error),
+                Err(error) => break Ended::Failed(error),
             }
-        }
-        Ended::Stopped
+        };
+        self.place = place;
+        ended
     }
 
     fn catch_up(&mut self, counters: &Counters) {
@@ -188,13 +223,17 @@ impl KernelLog {
         counters.tried.store(true, Ordering::Release);
     }
 
+    /// Hands out the whole lines, and keeps what comes after them; how much that is, if there were any.
     fn take_lines(
         &mut self,
         partial: &mut Vec<u8>,
         device: bool,
         counters: &Counters,
         each: &mut impl FnMut(Entry<'_>),
-    ) {
+    ) -> Option<usize> {
+        // A writer that goes on where it was in a file that was emptied leaves a hole, which reads as zeros.
+        let hole = partial.iter().take_while(|byte| **byte == 0).count();
+        partial.drain(..hole);
         let mut taken = 0;
         while let Some(length) = partial[taken..].iter().position(|byte| *byte == b'\n') {
             let bytes = &partial[taken..taken + length];
@@ -202,8 +241,10 @@ impl KernelLog {
             self.line(bytes, device, counters, each);
         }
         partial.drain(..taken);
+        let rest = (taken > 0).then_some(partial.len());
         // A line without an end must not fill the memory.
         partial.truncate(LONGEST_LINE);
+        rest
     }
 
     fn line(
@@ -251,13 +292,9 @@ fn open(path: &Path) -> std::io::Result<File> {
         .open(path)
 }
 
-fn was_replaced(path: &Path, opened: &Metadata, position: u64) -> bool {
+fn was_replaced(path: &Path, opened: &Metadata) -> bool {
     match std::fs::metadata(path) {
-        Ok(now) => {
-            now.ino() != opened.ino()
-                || now.dev() != opened.dev()
-                || (now.is_file() && now.len() < position)
-        }
+        Ok(now) => now.ino() != opened.ino() || now.dev() != opened.dev(),
         // Removed, and perhaps soon there again: what is open is still read until then.
         Err(_) => false,
     }

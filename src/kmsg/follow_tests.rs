@@ -183,6 +183,48 @@ fn a_replaced_or_emptied_file_is_read_from_its_start() {
     assert_eq!(reader.next().0, "cut");
 }
 
+#[test]
+fn a_file_that_was_emptied_and_is_as_long_again_or_longer_is_read_from_its_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kern.log");
+    append(&path, "first\n");
+    let reader = Reader::start(&path);
+    assert_eq!(reader.next().0, "first");
+    for text in ["again", "longer than what was there"] {
+        let mut file = File::create(&path).unwrap();
+        file.write_all(format!("{text}\n").as_bytes()).unwrap();
+        assert_eq!(reader.next().0, text);
+    }
+    // As by a writer that goes on where it was.
+    let file = File::create(&path).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"behind a hole\n", 2 * BUFFER as u64 + 7)
+        .unwrap();
+    assert_eq!(reader.next().0, "behind a hole");
+}
+
+#[test]
+fn a_file_that_is_opened_again_is_read_on_where_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kern.log");
+    let mut log = KernelLog::new(&path);
+    let mut read = || {
+        let (mut seen, counters) = (Vec::new(), Counters::default());
+        let caught_up = || counters.caught_up.load(Ordering::Relaxed);
+        let ended = log.read(open(&path).unwrap(), &counters, &caught_up, &mut |entry| {
+            seen.push(entry.line.text().into_owned());
+        });
+        assert!(matches!(ended, Ended::Stopped));
+        seen
+    };
+    append(&path, "one\ntw");
+    assert_eq!(read(), ["one"]);
+    append(&path, "o\nthree\n");
+    assert_eq!(read(), ["two", "three"]);
+    assert!(read().is_empty());
+    std::fs::write(&path, "another file in the same place\n").unwrap();
+    assert_eq!(read(), ["another file in the same place"]);
+}
+
 fn taken(device: bool, text: &[u8]) -> (Vec<String>, Counters) {
     let (mut seen, counters) = (Vec::new(), Counters::default());
     let mut log = KernelLog::new("unused");
