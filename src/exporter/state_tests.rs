@@ -176,6 +176,7 @@ fn without_a_driver_nothing_is_up_and_everything_is_still_known() {
         code: "driver_not_loaded",
     });
     assert_eq!(state.driver_error(now), Some("driver_not_loaded"));
+    assert_eq!(state.driver.version.as_deref(), Some("570.1"));
     assert_eq!(
         up(&state, now),
         [("GPU-a".to_owned(), false), ("GPU-b".to_owned(), false)]

@@ -151,6 +151,8 @@ async fn a_driver_that_is_not_there_is_waited_for() {
             [0.0, 0.0],
             "who they are stays known"
         );
+        let version = [r#"driver_version="570.124.06""#];
+        assert_eq!(gone.values("gpu_info", &version), [1.0, 1.0]);
         scenario.driver = DriverState::Loaded;
         exporter.set(&scenario);
         exporter.until("it comes again", healthy).await;
