@@ -191,19 +191,17 @@ async fn simulated_gpus_in_both_formats() {
 }
 
 #[tokio::test]
-async fn a_log_line_is_seen_within_50_milliseconds() {
-    let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("kmsg"), "").unwrap();
-    let exporter = Exporter::start(directory, &["--simulate", "1"]).await;
+async fn each_log_line_is_seen_while_a_driver_call_hangs() {
+    let mut scenario = Scenario::healthy(1);
+    scenario.gpus[0].hang_seconds = 600.0;
+    let exporter = Exporter::on_fake_driver(&scenario).await;
     exporter
-        .until("the log is open", |metrics| {
-            metrics.is("gpu_exporter_kernel_log_open", &[], 1.0)
+        .until("the call hangs", |metrics| {
+            metrics.is("gpu_collect_hung", &[], 1.0)
         })
         .await;
-    let mut fastest = Duration::MAX;
-    for count in 1..=10 {
+    for count in 1..=3 {
         exporter.log("NVRM: Xid (PCI:0000:3b:00): 48, pid=7, name=a, DBE");
-        let started = Instant::now();
         exporter
             .until("the line counts", |metrics| {
                 metrics.is(
@@ -213,10 +211,7 @@ async fn a_log_line_is_seen_within_50_milliseconds() {
                 )
             })
             .await;
-        fastest = fastest.min(started.elapsed());
     }
-    // The best of ten: a busy machine may delay any single one.
-    assert!(fastest < Duration::from_millis(50), "{fastest:?} at best");
 }
 
 #[tokio::test]
