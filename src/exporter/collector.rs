@@ -40,7 +40,9 @@ impl Collector for NodeCollector {
         page.driver(&mut encoder)?;
         page.health(&mut encoder)?;
         page.readings(&mut encoder)?;
-        page.xids(&mut encoder, &self.node)?;
+        // Before that a 0 would be a guess, and history, once it is counted, would look like an increase.
+        let caught_up = self.log.caught_up.load(Ordering::Acquire);
+        page.xids(&mut encoder, &self.node, caught_up)?;
         page.collection(&mut encoder)?;
         log_families(&mut encoder, &page.node, &self.log)
     }
@@ -185,7 +187,12 @@ impl Page<'_> {
         )
     }
 
-    fn xids(&self, encoder: &mut DescriptorEncoder<'_>, node: &str) -> fmt::Result {
+    fn xids(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        node: &str,
+        caught_up: bool,
+    ) -> fmt::Result {
         let ledger = &self.state.ledger;
         let logged: Vec<_> = (ledger.seen())
             .map(|(pci, _, _)| pci)
@@ -219,7 +226,8 @@ impl Page<'_> {
         };
         let counts = pairs().filter_map(|(pci, row, code, name)| {
             let watched = || {
-                self.state.gpus.contains_key(&pci)
+                caught_up
+                    && self.state.gpus.contains_key(&pci)
                     && xid::find(code).is_some_and(xid::Entry::is_watched)
             };
             let events = match ledger.get(pci, code) {
@@ -236,17 +244,17 @@ impl Page<'_> {
             counts,
         )?;
         let times = pairs().filter_map(|(pci, row, code, name)| {
-            let count = ledger.get(pci, code)?;
+            let last = ledger.get(pci, code)?.last?;
             Some((
                 row,
                 [("xid", name.as_str())],
-                count.last.as_duration().as_secs_f64(),
+                last.as_duration().as_secs_f64(),
             ))
         });
         gauge(
             encoder,
             "gpu_xid_last_timestamp_seconds",
-            "When this Xid was last logged; absent until it is.",
+            "When this Xid was last logged; absent until it is, and where the log does not tell when it was.",
             times,
         )
     }

@@ -16,8 +16,8 @@ const MOST_COUNTS: usize = 4096;
 pub(super) struct Count {
     /// How often it was seen.
     pub(super) events: u64,
-    /// When it was last logged.
-    pub(super) last: Timestamp,
+    /// When it was last logged, as far as the log tells.
+    pub(super) last: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,12 +30,12 @@ enum LossForm {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     counts: BTreeMap<(PciAddress, u32), Count>,
-    losses: BTreeMap<PciAddress, (Timestamp, LossForm)>,
+    losses: BTreeMap<PciAddress, (Option<Timestamp>, LossForm)>,
 }
 
 impl Ledger {
-    /// Counts an Xid.
-    pub(super) fn xid(&mut self, pci: PciAddress, code: u32, at: Timestamp) {
+    /// Counts an Xid; `at` is `None` where nothing tells when it was.
+    pub(super) fn xid(&mut self, pci: PciAddress, code: u32, at: Option<Timestamp>) {
         if code == BUS_LOSS_CODE && self.is_same_loss(pci, at, LossForm::Xid) {
             return;
         }
@@ -43,7 +43,7 @@ impl Ledger {
     }
 
     /// Counts a line that says without a number that a GPU has fallen off the bus.
-    pub(super) fn bus_loss(&mut self, pci: PciAddress, at: Timestamp) {
+    pub(super) fn bus_loss(&mut self, pci: PciAddress, at: Option<Timestamp>) {
         if !self.is_same_loss(pci, at, LossForm::Line) {
             self.count(pci, BUS_LOSS_CODE, at);
         }
@@ -67,7 +67,7 @@ impl Ledger {
             .map(|((pci, code), count)| (*pci, *code, *count))
     }
 
-    fn count(&mut self, pci: PciAddress, code: u32, at: Timestamp) {
+    fn count(&mut self, pci: PciAddress, code: u32, at: Option<Timestamp>) {
         if self.counts.len() >= MOST_COUNTS && !self.counts.contains_key(&(pci, code)) {
             return;
         }
@@ -81,10 +81,15 @@ impl Ledger {
 
     /// Whether this loss was told already. Lines without a number come in several forms and are all one; an Xid is the
     /// same loss as the lines around it, but not as another Xid.
-    fn is_same_loss(&mut self, pci: PciAddress, at: Timestamp, form: LossForm) -> bool {
+    fn is_same_loss(&mut self, pci: PciAddress, at: Option<Timestamp>, form: LossForm) -> bool {
         let same = self.losses.get(&pci).is_some_and(|(before, other)| {
-            at.duration_since(*before).abs() <= SAME_LOSS
-                && !(form == LossForm::Xid && *other == LossForm::Xid)
+            let together = match (at, *before) {
+                (Some(at), Some(before)) => at.duration_since(before).abs() <= SAME_LOSS,
+                // Nothing tells them apart.
+                (None, None) => true,
+                _ => false,
+            };
+            together && !(form == LossForm::Xid && *other == LossForm::Xid)
         });
         let told_by_xid = form == LossForm::Xid
             || (same
@@ -107,8 +112,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn at(milliseconds: i64) -> Timestamp {
-        Timestamp::from_millisecond(1_800_000_000_000 + milliseconds).unwrap()
+    fn at(milliseconds: i64) -> Option<Timestamp> {
+        Some(Timestamp::from_millisecond(1_800_000_000_000 + milliseconds).unwrap())
     }
 
     fn gpu() -> PciAddress {
@@ -167,6 +172,25 @@ mod tests {
                 last: at(10)
             })
         );
+    }
+
+    #[test]
+    fn what_has_no_time_is_counted_and_takes_none_away() {
+        let mut ledger = Ledger::default();
+        ledger.xid(gpu(), 79, None);
+        ledger.bus_loss(gpu(), None);
+        let untimed = Count {
+            events: 1,
+            last: None,
+        };
+        assert_eq!(ledger.get(gpu(), 79), Some(untimed));
+        ledger.xid(gpu(), 79, at(0));
+        ledger.xid(gpu(), 79, None);
+        let timed = Count {
+            events: 3,
+            last: at(0),
+        };
+        assert_eq!(ledger.get(gpu(), 79), Some(timed));
     }
 
     #[test]

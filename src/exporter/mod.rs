@@ -18,12 +18,15 @@ use state::State;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 /// How long the threads have to end the driver session before the process ends without.
 const SHUTDOWN: Duration = Duration::from_secs(2);
+/// How long the history of the kernel log may keep the process from being ready.
+const HISTORY: Duration = Duration::from_secs(60);
 
 /// What the node process needs to know.
 pub struct Config {
@@ -81,7 +84,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Exporter
             source,
         }
     })?;
-    // This thread is not waited for: a read of the device ends only with the next record.
+    // This thread is not waited for: it holds nothing that must be given back.
     read_log(
         config.kernel_log,
         Arc::clone(&state),
@@ -98,14 +101,19 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Exporter
     registry.register_collector(Box::new(NodeCollector {
         node: config.node,
         state: Arc::clone(&state),
-        log,
+        log: Arc::clone(&log),
     }));
     if let Ok(address) = server.local_address() {
         tracing::info!(%address, "listening");
     }
-    let ready_by = Instant::now() + config.call_deadline;
+    let readiness = Readiness {
+        state,
+        log,
+        driver_by: Instant::now() + config.call_deadline,
+        log_by: Instant::now() + HISTORY,
+    };
     server
-        .serve(routes(Arc::new(registry), state, ready_by), stop)
+        .serve(routes(Arc::new(registry), readiness), stop)
         .await;
 
     shared.stop();
@@ -116,7 +124,29 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Exporter
     Ok(())
 }
 
-fn routes(registry: Arc<Registry>, state: Arc<Mutex<State>>, ready_by: Instant) -> Router {
+/// Ready is who has looked once everywhere, so that a first scrape is neither empty nor half of the history. What takes too
+/// long or cannot be had is not waited for.
+struct Readiness {
+    state: Arc<Mutex<State>>,
+    log: Arc<Counters>,
+    driver_by: Instant,
+    log_by: Instant,
+}
+
+impl Readiness {
+    /// What is still waited for at a moment.
+    fn missing(&self, now: Instant) -> Option<&'static str> {
+        if !lock(&self.state).driver.tried && now < self.driver_by {
+            return Some("the driver has not been asked yet\n");
+        }
+        if !self.log.tried.load(Ordering::Acquire) && now < self.log_by {
+            return Some("the history of the kernel log is still being read\n");
+        }
+        None
+    }
+}
+
+fn routes(registry: Arc<Registry>, readiness: Readiness) -> Router {
     Router::new()
         .get("/metrics", move |parts: Parts| {
             let registry = Arc::clone(&registry);
@@ -125,16 +155,11 @@ fn routes(registry: Arc<Registry>, state: Arc<Mutex<State>>, ready_by: Instant) 
         // The process lives, whatever the driver does: a restart cures no driver.
         .get("/healthz", |_| async { http::text(StatusCode::OK, "ok\n") })
         .get("/readyz", move |_| {
-            // Ready when the driver was asked once, so that a first scrape is not empty; or when it takes too long.
-            let ready = lock(&state).driver.tried || Instant::now() >= ready_by;
+            let missing = readiness.missing(Instant::now());
             async move {
-                if ready {
-                    http::text(StatusCode::OK, "ok\n")
-                } else {
-                    http::text(
-                        StatusCode::SERVICE_UNAVAILABLE,
-                        "the driver has not been asked yet\n",
-                    )
+                match missing {
+                    None => http::text(StatusCode::OK, "ok\n"),
+                    Some(what) => http::text(StatusCode::SERVICE_UNAVAILABLE, what),
                 }
             }
         })
@@ -159,7 +184,7 @@ fn read_log(
         }
         if let Some(message) = parser.parse(&entry.line.text()) {
             let at = entry.time();
-            tracing::debug!(?message, %at, "the driver logged");
+            tracing::debug!(?message, ?at, "the driver logged");
             lock(&state).observe(message, at);
         }
     };
@@ -167,4 +192,67 @@ fn read_log(
         .name("kernel-log".to_owned())
         .spawn(move || KernelLog::new(path).follow(&counters, || stop.is_cancelled(), each))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nvml::{DriverError, Identity};
+    use prometheus_client::encoding::text::encode;
+
+    fn parts() -> (Arc<Mutex<State>>, Arc<Counters>) {
+        let (second, five) = (Duration::from_secs(1), Duration::from_secs(5));
+        let state = Arc::new(Mutex::new(State::new(second, five)));
+        (state, Arc::new(Counters::default()))
+    }
+
+    #[test]
+    fn ready_is_who_has_asked_the_driver_and_read_the_history_or_waited_long_enough() {
+        let (state, log) = parts();
+        let start = Instant::now();
+        let readiness = Readiness {
+            state: Arc::clone(&state),
+            log: Arc::clone(&log),
+            driver_by: start + Duration::from_secs(5),
+            log_by: start + HISTORY,
+        };
+        let missing = |at| readiness.missing(at).unwrap_or_default();
+        assert!(missing(start).contains("driver"));
+        assert!(missing(start + Duration::from_secs(5)).contains("kernel log"));
+        lock(&state).driver_failed(&DriverError::GpuLost);
+        assert!(missing(start).contains("kernel log"));
+        assert_eq!(readiness.missing(start + HISTORY), None);
+        log.tried.store(true, Ordering::Release);
+        assert_eq!(readiness.missing(start), None);
+    }
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn no_count_is_0_before_the_history_is_read() {
+        let (state, log) = parts();
+        lock(&state).driver_answered("570.1".to_owned(), 1);
+        lock(&state).gpu_identified(Identity {
+            index: 0,
+            uuid: "GPU-a".to_owned(),
+            pci: "0000:3b:00".parse().unwrap(),
+            minor: 0,
+            model: "Test GPU".to_owned(),
+            serial: None,
+            vbios: None,
+        });
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(NodeCollector {
+            node: "a".to_owned(),
+            state,
+            log: Arc::clone(&log),
+        }));
+        let counts = || {
+            let mut text = String::new();
+            encode(&mut text, &registry).unwrap();
+            text.matches("gpu_xid_errors_total{").count()
+        };
+        assert_eq!(counts(), 0);
+        log.caught_up.store(true, Ordering::Release);
+        assert!(counts() > 0);
+    }
 }

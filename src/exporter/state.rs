@@ -44,8 +44,10 @@ struct Asking {
 pub(super) struct DriverState {
     /// Whether it was asked at least once.
     pub(super) tried: bool,
-    /// Its version, while it answers.
+    /// Its version, as it last told.
     pub(super) version: Option<String>,
+    /// Whether it answered when it was last asked.
+    pub(super) up: bool,
     /// How many GPUs it has, while it answers.
     pub(super) gpu_count: u32,
     /// Why it does not answer.
@@ -87,12 +89,13 @@ impl State {
         }
     }
 
-    /// Takes in what the driver said in the kernel log.
-    pub(super) fn observe(&mut self, message: Message, at: Timestamp) {
+    /// Takes in what the driver said in the kernel log; `at` is `None` where nothing tells when.
+    pub(super) fn observe(&mut self, message: Message, at: Option<Timestamp>) {
         match message {
             Message::Xid(xid) => {
                 self.ledger.xid(xid.pci, xid.code, at);
-                if let Some(change) = xid.recovery_change() {
+                // What may be of an earlier boot says nothing of what is needed now.
+                if let Some(change) = xid.recovery_change().filter(|_| at.is_some()) {
                     self.verdicts.insert(xid.pci, change.to);
                 }
             }
@@ -113,6 +116,7 @@ impl State {
         self.driver = DriverState {
             tried: true,
             version: Some(version),
+            up: true,
             gpu_count,
             error: None,
             asking_since: None,
@@ -125,6 +129,8 @@ impl State {
         self.driver = DriverState {
             tried: true,
             error: Some(error.code()),
+            // Who a GPU is does not change with the driver's going.
+            version: self.driver.version.take(),
             ..DriverState::default()
         };
     }
@@ -133,7 +139,7 @@ impl State {
     pub(super) fn driver_error(&self, now: Instant) -> Option<&'static str> {
         match self.driver.asking_since {
             Some(since) if now.duration_since(since) > self.deadline => Some("hung"),
-            _ if self.driver.version.is_some() => None,
+            _ if self.driver.up => None,
             _ => Some(self.driver.error.unwrap_or("not_asked")),
         }
     }
@@ -285,7 +291,7 @@ impl State {
         let (asked, _) = gpu.asked?;
         match &gpu.health {
             Health::Up(sample)
-                if self.driver.version.is_some()
+                if self.driver.up
                     && now.duration_since(asked) <= self.fresh
                     && !self.is_hung(gpu, now) =>
             {

@@ -176,6 +176,7 @@ fn without_a_driver_nothing_is_up_and_everything_is_still_known() {
         code: "driver_not_loaded",
     });
     assert_eq!(state.driver_error(now), Some("driver_not_loaded"));
+    assert_eq!(state.driver.version.as_deref(), Some("570.1"));
     assert_eq!(
         up(&state, now),
         [("GPU-a".to_owned(), false), ("GPU-b".to_owned(), false)]
@@ -211,7 +212,9 @@ fn a_gpu_that_was_lost_from_the_start_has_an_index_only() {
 #[test]
 fn another_gpu_in_the_same_place_begins_anew() {
     let (mut state, _) = healthy();
-    state.ledger.xid("0000:3b:00".parse().unwrap(), 79, at(0));
+    state
+        .ledger
+        .xid("0000:3b:00".parse().unwrap(), 79, Some(at(0)));
     state.gpu_identified(identity(0, "GPU-c", "0000:3b:00"));
     let uuids: Vec<_> = state
         .gpus
@@ -239,7 +242,7 @@ fn a_gpu_in_another_place_is_not_two() {
 fn the_log_tells_the_verdict_only_while_the_driver_cannot() {
     let (mut state, now) = healthy();
     let line = "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)";
-    state.observe(Parser::default().parse(line).unwrap(), at(1));
+    state.observe(Parser::default().parse(line).unwrap(), Some(at(1)));
     let action = |state: &State, now| {
         let gpu = state.gpus.values().next().unwrap();
         state.recovery_action(gpu, now).map(|action| action.0)
@@ -257,6 +260,12 @@ fn the_log_tells_the_verdict_only_while_the_driver_cannot() {
         action(&state, now),
         None,
         "an old verdict does not come back"
+    );
+    state.observe(Parser::default().parse(line).unwrap(), None);
+    assert_eq!(
+        action(&state, now),
+        None,
+        "one that may be of an earlier boot is none"
     );
 }
 

@@ -1,6 +1,7 @@
 //! The endpoints: a small HTTP/1 server, a table of routes, and the formats of `/metrics`. Used by the exporter and the
 //! controller.
 
+mod connections;
 mod exposition;
 mod router;
 mod server;

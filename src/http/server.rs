@@ -1,5 +1,6 @@
 //! The server: HTTP/1 with limits, ended by a token.
 
+use super::connections::{Connection, Connections};
 use super::router::{Router, text};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -13,13 +14,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 /// What one client may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections at once; more wait in the kernel's queue.
+    /// Connections at once. For one more, the one that has been idle longest is closed; while none is, it waits.
     pub connections: usize,
     /// How long the head of a request may take, and an idle connection stay.
     pub header: Duration,
@@ -98,7 +98,7 @@ impl Server {
     /// Answers requests until the token is cancelled; then lets those that are under way end.
     pub async fn serve(self, router: Router, stop: CancellationToken) {
         let router = Arc::new(router);
-        let open = Arc::new(Semaphore::new(self.limits.connections));
+        let connections = Connections::new(self.limits.connections);
         let graceful = GracefulShutdown::new();
         let mut builder = http1::Builder::new();
         builder
@@ -108,9 +108,9 @@ impl Server {
         loop {
             let accepted = tokio::select! {
                 () = stop.cancelled() => break,
-                accepted = accept(&self.listener, &open) => accepted,
+                accepted = self.listener.accept() => accepted,
             };
-            let (stream, permit) = match accepted {
+            let (stream, _) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of file descriptors, for example: trying again at once would only burn time.
@@ -121,17 +121,26 @@ impl Server {
             };
             // Answers are written whole; waiting for more to send would only delay them.
             let _ = stream.set_nodelay(true);
+            let opened = tokio::select! {
+                () = stop.cancelled() => break,
+                opened = connections.open() => Arc::new(opened),
+            };
             let (router, limit) = (Arc::clone(&router), self.limits.request);
-            let service = service_fn(move |request: Request<Incoming>| {
-                answer(Arc::clone(&router), limit, request)
+            let service = service_fn({
+                let opened = Arc::clone(&opened);
+                move |request: Request<Incoming>| {
+                    answer(Arc::clone(&router), limit, Arc::clone(&opened), request)
+                }
             });
             let connection =
                 graceful.watch(builder.serve_connection(TokioIo::new(stream), service));
             tokio::spawn(async move {
-                if let Err(error) = connection.await {
-                    tracing::debug!(%error, "a connection ended early");
+                tokio::select! {
+                    ended = connection => if let Err(error) = ended {
+                        tracing::debug!(%error, "a connection ended early");
+                    },
+                    () = opened.closed() => tracing::debug!("an idle connection made room for another"),
                 }
-                drop(permit);
             });
         }
         drop(self.listener);
@@ -144,23 +153,13 @@ impl Server {
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    open: &Arc<Semaphore>,
-) -> io::Result<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let permit = Arc::clone(open)
-        .acquire_owned()
-        .await
-        .map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, permit))
-}
-
 async fn answer(
     router: Arc<Router>,
     limit: Duration,
+    opened: Arc<Connection>,
     request: Request<Incoming>,
 ) -> Result<super::Response, Infallible> {
+    let _busy = opened.busy();
     let (parts, _) = request.into_parts();
     let answered = tokio::time::timeout(limit, router.answer(parts)).await;
     Ok(answered.unwrap_or_else(|_| text(StatusCode::SERVICE_UNAVAILABLE, "this took too long\n")))

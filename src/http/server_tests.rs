@@ -89,6 +89,28 @@ async fn a_client_that_says_nothing_is_sent_away() {
 }
 
 #[tokio::test]
+async fn silent_clients_keep_nobody_else_out() {
+    let running = start(Limits::default()).await;
+    let mut silent = Vec::new();
+    for _ in 0..Limits::default().connections + 72 {
+        silent.push(TcpStream::connect(running.address).await.unwrap());
+    }
+    let asked = exchange(
+        running.address,
+        "GET /quick HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    );
+    // Far less than the time after which a silent client is sent away.
+    let answer = tokio::time::timeout(Limits::default().header / 3, asked).await;
+    assert!(answer.unwrap().ends_with("quick answer"));
+    let mut end = [0; 1];
+    let first = silent[0].read(&mut end).await;
+    assert!(
+        matches!(first, Ok(0) | Err(_)),
+        "who has been idle longest makes room"
+    );
+}
+
+#[tokio::test]
 async fn it_ends_when_told_to_even_with_an_idle_connection() {
     let running = start(Limits::default()).await;
     let mut idle = TcpStream::connect(running.address).await.unwrap();

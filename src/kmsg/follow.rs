@@ -1,11 +1,12 @@
 //! Reading a kernel log as it grows, on a thread of its own.
 
+use super::place::Place;
 use super::record::Line;
-use super::time::{event_time, uptime};
+use super::time::{Origin, event_time, uptime};
 use jiff::Timestamp;
 use std::fs::{File, Metadata};
-use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,12 +21,19 @@ const BUFFER: usize = 32 * 1024;
 const LONGEST_LINE: usize = 32 * 1024;
 /// The error number of a reader that was too slow: the kernel has overwritten records.
 const EPIPE: i32 = 32;
+/// Linux's flag (the same on every machine that has GPUs) for a read that says when there is nothing more, instead of
+/// waiting: only so is it known that the device's history has been read.
+const O_NONBLOCK: i32 = 0o4000;
 
 /// What became of reading the log.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Whether the log is open.
     pub open: AtomicBool,
+    /// Whether opening or reading it has ended in any way at least once: the history was read, or cannot be read now.
+    pub tried: AtomicBool,
+    /// Whether everything has been handed out that was there when it was first looked. Set after the last such line.
+    pub caught_up: AtomicBool,
     /// Records or lines read.
     pub lines: AtomicU64,
     /// Records that the kernel overwrote before they were read, by the gaps in their numbers.
@@ -39,16 +47,15 @@ pub struct Counters {
 pub struct Entry<'a> {
     /// The line.
     pub line: Line<'a>,
-    /// The latest time at which it can have been written; `None`: it was written just now.
-    written: Option<Timestamp>,
+    origin: Origin,
 }
 
 impl Entry<'_> {
-    /// When the line was logged. Asks the clocks, so it is for lines that matter.
+    /// When the line was logged; `None` where it was there before and does not tell. Asks the clocks, so it is for lines
+    /// that matter.
     #[must_use]
-    pub fn time(&self) -> Timestamp {
-        let now = Timestamp::now();
-        event_time(self.line.stamp, now, uptime(), self.written.unwrap_or(now))
+    pub fn time(&self) -> Option<Timestamp> {
+        event_time(self.line.stamp, self.origin, Timestamp::now(), uptime())
     }
 }
 
@@ -58,16 +65,12 @@ pub struct KernelLog {
     path: PathBuf,
     last_sequence: Option<u64>,
     after_record: bool,
+    /// Whether everything has been read that was there when it was first looked: what comes now is new.
+    live: bool,
+    /// How far a file was read, so that one that is opened again is not counted again.
+    place: Option<Place>,
     /// The failure that was logged last, so that it is said once and not at each try.
     said: Option<ErrorKind>,
-}
-
-/// What was opened.
-#[derive(Debug, Clone, Copy)]
-struct Opened {
-    device: bool,
-    /// The latest time at which the line being read can have been written; `None` once the reader has caught up.
-    written: Option<Timestamp>,
 }
 
 enum Ended {
@@ -85,14 +88,13 @@ impl KernelLog {
             path: path.into(),
             last_sequence: None,
             after_record: false,
+            live: false,
+            place: None,
             said: None,
         }
     }
 
     /// Reads what is there and then what comes, until `stopped`; gives each line to `each`.
-    ///
-    /// The device is read blockingly, so on it the thread that calls this ends only with the next line, or with the
-    /// process.
     pub fn follow(
         mut self,
         counters: &Counters,
@@ -100,19 +102,26 @@ impl KernelLog {
         mut each: impl FnMut(Entry<'_>),
     ) {
         while !stopped() {
-            let ended = match File::open(&self.path) {
+            let ended = match open(&self.path) {
                 Ok(file) => {
                     counters.open.store(true, Ordering::Relaxed);
                     self.read(file, counters, &stopped, &mut each)
                 }
-                Err(error) => Ended::Failed(error),
+                Err(error) => {
+                    // What is not there holds no history.
+                    if error.kind() == ErrorKind::NotFound {
+                        self.catch_up(counters);
+                    }
+                    Ended::Failed(error)
+                }
             };
             counters.open.store(false, Ordering::Relaxed);
             match ended {
                 Ended::Stopped => return,
-                Ended::Replaced => {}
+                Ended::Replaced => self.place = None,
                 Ended::Failed(error) => {
                     counters.errors.fetch_add(1, Ordering::Relaxed);
+                    counters.tried.store(true, Ordering::Release);
                     if self.said != Some(error.kind()) {
                         tracing::warn!(path = %self.path.display(), %error, "cannot read the kernel log; trying again");
                         self.said = Some(error.kind());
@@ -138,16 +147,37 @@ impl KernelLog {
         if metadata.is_dir() {
             return Ended::Failed(ErrorKind::IsADirectory.into());
         }
-        // Lines that were there before are as old as the file's last change, where they do not tell themselves.
-        let mut opened = Opened {
-            device,
-            written: (!device).then(|| modified(&metadata)).flatten(),
-        };
         let mut buffer = vec![0; BUFFER];
         let mut partial = Vec::new();
-        let (mut position, mut since_check, mut announced) = (0u64, Duration::ZERO, false);
-        while !stopped() {
-            let read = file.read(&mut buffer);
+        let mut place = (metadata.is_file()).then(|| {
+            let before = self.place.take();
+            before
+                .filter(|place| place.is_in(&file, &metadata))
+                .unwrap_or_else(|| Place::start(&metadata))
+        });
+        let mut position = place.as_ref().map_or(0, Place::position);
+        if position > 0
+            && let Err(error) = file.seek(SeekFrom::Start(position))
+        {
+            self.place = place;
+            return Ended::Failed(error);
+        }
+        let (mut since_check, mut announced) = (Duration::ZERO, false);
+        let ended = loop {
+            if stopped() {
+                break Ended::Stopped;
+            }
+            // Looked before each read: what was emptied and written anew may by now be as long as before, or longer.
+            if place
+                .as_ref()
+                .is_some_and(|place| place.was_cut(&file, position))
+            {
+                break Ended::Replaced;
+            }
+            let read = match file.read(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+                read => read,
+            };
             if read.is_ok() && !announced {
                 announced = true;
                 self.said = None;
@@ -155,52 +185,72 @@ impl KernelLog {
             }
             match read {
                 Ok(0) => {
-                    opened.written = None;
+                    self.catch_up(counters);
                     since_check += POLL;
                     if since_check >= CHECK {
                         since_check = Duration::ZERO;
-                        if was_replaced(&self.path, &metadata, position) {
-                            return Ended::Replaced;
+                        if was_replaced(&self.path, &metadata) {
+                            break Ended::Replaced;
                         }
                     }
                     std::thread::sleep(POLL);
                 }
                 Ok(length) => {
+                    let read = &buffer[..length];
+                    if let Some(place) = &mut place {
+                        place.learn(position, read);
+                    }
                     position += length as u64;
-                    partial.extend_from_slice(&buffer[..length]);
-                    self.take_lines(&mut partial, opened, counters, each);
+                    partial.extend_from_slice(read);
+                    let rest = self.take_lines(&mut partial, device, counters, each);
+                    if let (Some(place), Some(rest)) = (&mut place, rest) {
+                        place.advance(position.saturating_sub(rest as u64));
+                    }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // The gap in the sequence numbers says how many were lost.
                 Err(error) if device && error.raw_os_error() == Some(EPIPE) => {}
-                Err(error) => return Ended::Failed(error),
+                Err(error) => break Ended::Failed(error),
             }
-        }
-        Ended::Stopped
+        };
+        self.place = place;
+        ended
     }
 
+    fn catch_up(&mut self, counters: &Counters) {
+        self.live = true;
+        counters.caught_up.store(true, Ordering::Release);
+        counters.tried.store(true, Ordering::Release);
+    }
+
+    /// Hands out the whole lines, and keeps what comes after them; how much that is, if there were any.
     fn take_lines(
         &mut self,
         partial: &mut Vec<u8>,
-        opened: Opened,
+        device: bool,
         counters: &Counters,
         each: &mut impl FnMut(Entry<'_>),
-    ) {
+    ) -> Option<usize> {
+        // A writer that goes on where it was in a file that was emptied leaves a hole, which reads as zeros.
+        let hole = partial.iter().take_while(|byte| **byte == 0).count();
+        partial.drain(..hole);
         let mut taken = 0;
         while let Some(length) = partial[taken..].iter().position(|byte| *byte == b'\n') {
             let bytes = &partial[taken..taken + length];
             taken += length + 1;
-            self.line(bytes, opened, counters, each);
+            self.line(bytes, device, counters, each);
         }
         partial.drain(..taken);
+        let rest = (taken > 0).then_some(partial.len());
         // A line without an end must not fill the memory.
         partial.truncate(LONGEST_LINE);
+        rest
     }
 
     fn line(
         &mut self,
         bytes: &[u8],
-        opened: Opened,
+        device: bool,
         counters: &Counters,
         each: &mut impl FnMut(Entry<'_>),
     ) {
@@ -212,7 +262,7 @@ impl KernelLog {
         self.after_record = line.sequence.is_some();
         counters.lines.fetch_add(1, Ordering::Relaxed);
         // In a file the numbers prove nothing: it may hold a part of the log, or several.
-        if let Some(sequence) = line.sequence.filter(|_| opened.device) {
+        if let Some(sequence) = line.sequence.filter(|_| device) {
             let expected = self
                 .last_sequence
                 .map_or(sequence, |last| last.saturating_add(1));
@@ -227,22 +277,24 @@ impl KernelLog {
         }
         each(Entry {
             line,
-            written: opened.written,
+            origin: Origin {
+                device,
+                live: self.live,
+            },
         });
     }
 }
 
-fn modified(metadata: &Metadata) -> Option<Timestamp> {
-    Timestamp::try_from(metadata.modified().ok()?).ok()
+fn open(path: &Path) -> std::io::Result<File> {
+    File::options()
+        .read(true)
+        .custom_flags(O_NONBLOCK)
+        .open(path)
 }
 
-fn was_replaced(path: &Path, opened: &Metadata, position: u64) -> bool {
+fn was_replaced(path: &Path, opened: &Metadata) -> bool {
     match std::fs::metadata(path) {
-        Ok(now) => {
-            now.ino() != opened.ino()
-                || now.dev() != opened.dev()
-                || (now.is_file() && now.len() < position)
-        }
+        Ok(now) => now.ino() != opened.ino() || now.dev() != opened.dev(),
         // Removed, and perhaps soon there again: what is open is still read until then.
         Err(_) => false,
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 const SOON: Duration = Duration::from_secs(10);
 
 struct Reader {
-    lines: mpsc::Receiver<(String, Timestamp)>,
+    lines: mpsc::Receiver<(String, Option<Timestamp>)>,
     counters: Arc<Counters>,
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -42,7 +42,7 @@ impl Reader {
         }
     }
 
-    fn next(&self) -> (String, Timestamp) {
+    fn next(&self) -> (String, Option<Timestamp>) {
         self.lines
             .recv_timeout(SOON)
             .expect("a line within the deadline")
@@ -66,34 +66,71 @@ fn append(path: &Path, text: &str) {
 }
 
 #[test]
-fn what_was_there_is_as_old_as_the_file_and_what_comes_is_new() {
+fn what_was_there_has_the_time_that_it_tells_and_what_comes_is_new() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("kern.log");
-    append(&path, "old\n");
-    let long_ago: Timestamp = "2020-01-01T00:00:00Z".parse().unwrap();
-    File::options()
-        .append(true)
-        .open(&path)
-        .unwrap()
-        .set_modified(long_ago.into())
-        .unwrap();
+    // The file was changed just now, as that of a running machine always was. None of this is news.
+    append(
+        &path,
+        "May 10 09:00:00 node kernel: old\n[9999999.123456] old\n[    0.000001] old\n4,1,2,-;old\n2020-01-01T00:00:00Z old\n",
+    );
     let reader = Reader::start(&path);
-    assert_eq!(reader.next(), ("old".to_owned(), long_ago));
+    for _ in 0..4 {
+        assert_eq!(reader.next().1, None);
+    }
+    let told: Timestamp = "2020-01-01T00:00:00Z".parse().unwrap();
+    assert_eq!(reader.next().1, Some(told));
     let before = Timestamp::now();
     // The reader must have seen the end of the file before this is anything but history.
     let mut sent = 0;
     loop {
-        append(&path, "new\n");
+        append(&path, "[    0.000001] new\n");
         sent += 1;
         let (text, time) = reader.next();
-        assert_eq!(text, "new");
-        if time >= before {
+        assert_eq!(text, "[    0.000001] new");
+        if time.is_some_and(|time| time >= before) {
             break;
         }
         assert!(sent < 1000, "the reader never caught up");
     }
     assert!(reader.counters.open.load(Ordering::Relaxed));
-    assert_eq!(reader.counters.lines.load(Ordering::Relaxed), 1 + sent);
+    assert_eq!(reader.counters.lines.load(Ordering::Relaxed), 5 + sent);
+}
+
+#[test]
+fn the_history_is_read_when_its_last_line_was_handed_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kern.log");
+    append(&path, &"old\n".repeat(3 * BUFFER / 4));
+    let (counters, mut lines) = (Counters::default(), 0);
+    KernelLog::new(&path).follow(
+        &counters,
+        || counters.caught_up.load(Ordering::Relaxed),
+        |_| {
+            assert!(!counters.caught_up.load(Ordering::Relaxed));
+            assert!(!counters.tried.load(Ordering::Relaxed));
+            lines += 1;
+        },
+    );
+    assert_eq!(lines, 3 * BUFFER / 4);
+    assert!(counters.tried.load(Ordering::Relaxed));
+}
+
+#[test]
+fn what_cannot_be_opened_is_tried_and_its_history_is_not_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let counters = Counters::default();
+    let tried = || counters.tried.load(Ordering::Relaxed);
+    KernelLog::new(directory.path()).follow(&counters, tried, |_| {});
+    assert!(!counters.caught_up.load(Ordering::Relaxed));
+    let missing = directory.path().join("missing");
+    let counters = Counters::default();
+    let tried = || counters.tried.load(Ordering::Relaxed);
+    KernelLog::new(&missing).follow(&counters, tried, |_| {});
+    assert!(
+        counters.caught_up.load(Ordering::Relaxed),
+        "what is not there has none"
+    );
 }
 
 #[test]
@@ -122,7 +159,9 @@ fn a_file_that_comes_later_is_waited_for() {
     }
     assert!(!reader.counters.open.load(Ordering::Relaxed));
     append(&path, "late\n");
-    assert_eq!(reader.next().0, "late");
+    let (text, time) = reader.next();
+    assert_eq!(text, "late");
+    assert!(time.is_some(), "a file that came while we looked is news");
 }
 
 #[test]
@@ -144,15 +183,53 @@ fn a_replaced_or_emptied_file_is_read_from_its_start() {
     assert_eq!(reader.next().0, "cut");
 }
 
+#[test]
+fn a_file_that_was_emptied_and_is_as_long_again_or_longer_is_read_from_its_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kern.log");
+    append(&path, "first\n");
+    let reader = Reader::start(&path);
+    assert_eq!(reader.next().0, "first");
+    for text in ["again", "longer than what was there"] {
+        let mut file = File::create(&path).unwrap();
+        file.write_all(format!("{text}\n").as_bytes()).unwrap();
+        assert_eq!(reader.next().0, text);
+    }
+    // As by a writer that goes on where it was.
+    let file = File::create(&path).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"behind a hole\n", 2 * BUFFER as u64 + 7)
+        .unwrap();
+    assert_eq!(reader.next().0, "behind a hole");
+}
+
+#[test]
+fn a_file_that_is_opened_again_is_read_on_where_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kern.log");
+    let mut log = KernelLog::new(&path);
+    let mut read = || {
+        let (mut seen, counters) = (Vec::new(), Counters::default());
+        let caught_up = || counters.caught_up.load(Ordering::Relaxed);
+        let ended = log.read(open(&path).unwrap(), &counters, &caught_up, &mut |entry| {
+            seen.push(entry.line.text().into_owned());
+        });
+        assert!(matches!(ended, Ended::Stopped));
+        seen
+    };
+    append(&path, "one\ntw");
+    assert_eq!(read(), ["one"]);
+    append(&path, "o\nthree\n");
+    assert_eq!(read(), ["two", "three"]);
+    assert!(read().is_empty());
+    std::fs::write(&path, "another file in the same place\n").unwrap();
+    assert_eq!(read(), ["another file in the same place"]);
+}
+
 fn taken(device: bool, text: &[u8]) -> (Vec<String>, Counters) {
     let (mut seen, counters) = (Vec::new(), Counters::default());
     let mut log = KernelLog::new("unused");
     let mut partial = text.to_vec();
-    let opened = Opened {
-        device,
-        written: None,
-    };
-    log.take_lines(&mut partial, opened, &counters, &mut |entry| {
+    log.take_lines(&mut partial, device, &counters, &mut |entry| {
         seen.push(entry.line.text().into_owned())
     });
     assert!(partial.is_empty());

@@ -3,26 +3,41 @@
 use super::record::Stamp;
 use jiff::{SignedDuration, Timestamp};
 
-/// The time of an event.
+/// Where a line was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Origin {
+    /// From the device, whose records are all of this boot; otherwise from a file, which may hold several boots.
+    pub(super) device: bool,
+    /// It came while the log was being followed; otherwise it was there before.
+    pub(super) live: bool,
+}
+
+/// The time of an event; `None` where nothing tells it.
 ///
-/// A stamp that counts from boot is laid over the clock as it stands now, so that a clock that was set after boot is
-/// followed. A stamp in the future is a log of another boot or another clock: such a line is as old as `written`, the
-/// latest time at which it can have been written.
+/// A time of day tells it wherever it stands, unless it lies in the future. Microseconds since boot tell it for what the
+/// device held before, laid over the clock as it stands now: in a file they may be of any boot, and the kernel's own
+/// clock, which nobody corrects, drifts away from the machine's by seconds a day. What came while we looked on came now.
 pub(super) fn event_time(
     stamp: Stamp,
+    origin: Origin,
     now: Timestamp,
     uptime: Option<SignedDuration>,
-    written: Timestamp,
-) -> Timestamp {
+) -> Option<Timestamp> {
     let told = match stamp {
-        Stamp::At(at) => Some(at),
-        Stamp::SinceBoot(microseconds) => uptime.and_then(|uptime| {
-            let since_boot = SignedDuration::from_micros(i64::try_from(microseconds).ok()?);
-            now.checked_sub(uptime.checked_sub(since_boot)?).ok()
-        }),
-        Stamp::Unknown => None,
+        Stamp::At(at) => Some(at).filter(|at| *at <= now),
+        Stamp::SinceBoot(microseconds) if origin.device && !origin.live => {
+            uptime.and_then(|uptime| since_boot(microseconds, now, uptime))
+        }
+        Stamp::SinceBoot(_) | Stamp::Unknown => None,
     };
-    told.unwrap_or(written).min(written)
+    told.or(origin.live.then_some(now))
+}
+
+/// A kernel's clock that runs ahead does not put an event into the future.
+fn since_boot(microseconds: u64, now: Timestamp, uptime: SignedDuration) -> Option<Timestamp> {
+    let since_boot = SignedDuration::from_micros(i64::try_from(microseconds).ok()?);
+    let age = uptime.checked_sub(since_boot)?.max(SignedDuration::ZERO);
+    now.checked_sub(age).ok()
 }
 
 /// How long the machine has been up; `None` where the kernel does not tell.
@@ -41,40 +56,68 @@ mod tests {
         text.parse().unwrap()
     }
 
+    const DEVICE: Origin = Origin {
+        device: true,
+        live: false,
+    };
+    const FILE: Origin = Origin {
+        device: false,
+        live: false,
+    };
+    const NOW: &str = "2026-05-10T12:00:00Z";
+
+    fn time(stamp: Stamp, origin: Origin, uptime: Option<SignedDuration>) -> Option<Timestamp> {
+        event_time(stamp, origin, at(NOW), uptime)
+    }
+
     #[test]
-    fn history_keeps_its_own_time() {
-        let now = at("2026-05-10T12:00:00Z");
+    fn what_the_device_held_before_keeps_its_own_time() {
         let uptime = Some(SignedDuration::from_hours(2));
+        let stamp = Stamp::SinceBoot(60_000_000);
         assert_eq!(
-            event_time(Stamp::SinceBoot(60_000_000), now, uptime, now),
-            at("2026-05-10T10:01:00Z")
+            time(stamp, DEVICE, uptime),
+            Some(at("2026-05-10T10:01:00Z"))
         );
+        assert_eq!(time(stamp, DEVICE, None), None);
+        // The kernel's clock ran ahead.
+        let ahead = Stamp::SinceBoot(2 * 3_600_000_000 + 1);
+        assert_eq!(time(ahead, DEVICE, uptime), Some(at(NOW)));
+        assert_eq!(time(Stamp::SinceBoot(u64::MAX), DEVICE, uptime), None);
     }
 
     #[test]
-    fn without_a_stamp_it_is_as_old_as_the_file() {
-        let now = at("2026-05-10T12:00:00Z");
-        let written = at("2026-05-10T11:00:00Z");
-        assert_eq!(event_time(Stamp::Unknown, now, None, written), written);
-        assert_eq!(event_time(Stamp::SinceBoot(1), now, None, written), written);
+    fn what_a_file_held_before_has_a_time_only_where_it_tells_the_time_of_day() {
+        let uptime = Some(SignedDuration::from_hours(2));
+        assert_eq!(time(Stamp::Unknown, FILE, uptime), None);
+        // Of an earlier boot, whether that was longer or shorter than this one.
+        for microseconds in [60_000_000, 9_999_999_123_456] {
+            assert_eq!(time(Stamp::SinceBoot(microseconds), FILE, uptime), None);
+        }
+        let told = at("2026-05-01T00:00:00Z");
+        assert_eq!(time(Stamp::At(told), FILE, uptime), Some(told));
+        let future = Stamp::At(at("2027-01-01T00:00:00Z"));
+        assert_eq!(time(future, FILE, uptime), None);
     }
 
     #[test]
-    fn nothing_comes_from_the_future() {
-        let now = at("2026-05-10T12:00:00Z");
-        assert_eq!(
-            event_time(Stamp::At(at("2027-01-01T00:00:00Z")), now, None, now),
-            now
-        );
-        assert_eq!(
-            event_time(
+    fn what_comes_while_the_log_is_followed_comes_now_however_far_the_kernels_clock_is_off() {
+        // Seventy days at 50 millionths are 302 seconds.
+        let uptime = Some(SignedDuration::from_hours(70 * 24));
+        let behind = Stamp::SinceBoot((70 * 24 * 3600 - 302) * 1_000_000);
+        for device in [true, false] {
+            let live = Origin { device, live: true };
+            for stamp in [
+                behind,
+                Stamp::Unknown,
                 Stamp::SinceBoot(u64::MAX),
-                now,
-                Some(SignedDuration::from_secs(1)),
-                now
-            ),
-            now
-        );
+                Stamp::At(at("2027-01-01T00:00:00Z")),
+            ] {
+                assert_eq!(time(stamp, live, uptime), Some(at(NOW)), "{stamp:?}");
+            }
+            // Something wrote an old part of the log once more.
+            let told = at("2026-05-01T00:00:00Z");
+            assert_eq!(time(Stamp::At(told), live, uptime), Some(told));
+        }
     }
 
     #[test]

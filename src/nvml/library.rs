@@ -283,6 +283,15 @@ mod tests {
     }
 
     #[test]
+    fn what_a_library_lacks_is_absent_or_a_failed_call_and_ends_no_session() {
+        let missing = || NvmlError::FailedToLoadSymbol("no such symbol".to_owned());
+        assert_eq!(optional::<u32>("a", Err(missing())), Ok(None));
+        let error = failed("a", &missing());
+        assert_eq!(error.code(), "function_not_found");
+        assert!(!error.ends_session());
+    }
+
+    #[test]
     fn a_gpu_of_which_nothing_can_be_read_is_not_up() {
         let mut readings = Readings::default();
         readings.take::<u32>("a", Err(NvmlError::Unknown)).unwrap();

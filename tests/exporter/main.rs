@@ -60,8 +60,7 @@ async fn a_gpu_falls_off_the_bus_and_comes_back() {
             .is_empty()
     );
 
-    // A file's own time comes from a clock that ticks only every few milliseconds.
-    let before = seconds_now() - 0.1;
+    let before = seconds_now();
     scenario.gpus[0].state = GpuState::Lost;
     exporter.set(&scenario);
     exporter.log("NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.");
@@ -119,7 +118,7 @@ fn seconds_now() -> f64 {
 }
 
 #[tokio::test]
-async fn history_keeps_its_time() {
+async fn history_keeps_its_time_and_without_one_is_no_news() {
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("kmsg");
     append(&log, &format!("2026-01-02T03:04:05Z node kernel: {XID_79}"));
@@ -128,26 +127,26 @@ async fn history_keeps_its_time() {
         &log,
         "4,1,2,-;NVRM: Xid (PCI:0000:3b:00): 48, pid=7, name=a b, DBE\\x0aNVRM: more",
     );
+    append(
+        &log,
+        "May 10 09:00:00 node kernel: NVRM: Xid (PCI:0000:3b:00): 95, pid=7, name=a, uncontained",
+    );
+    append(
+        &log,
+        "[9999999.123456] NVRM: Xid (PCI:0000:3b:00): 140, pid=7, name=a, unrecovered",
+    );
     let exporter = Exporter::start(directory, &["--simulate", "1"]).await;
     let bus = r#"pci_bus_id="00000000:3B:00.0""#;
-    let read = |metrics: &Metrics| metrics.is("gpu_xid_errors_total", &[bus, r#"xid="48""#], 1.0);
+    let read = |metrics: &Metrics| metrics.is("gpu_xid_errors_total", &[bus, r#"xid="140""#], 1.0);
     let metrics = exporter.until("history is read", read).await;
-    assert!(metrics.is(
-        "gpu_xid_last_timestamp_seconds",
-        &[bus, r#"xid="79""#],
-        1_767_323_045.0
-    ));
-    let at = metrics.values("gpu_xid_last_timestamp_seconds", &[bus, r#"xid="48""#])[0];
-    let boot = seconds_now() - uptime();
-    assert!(
-        (at - boot).abs() < 5.0,
-        "{at} is not the time of boot, {boot}"
+    for code in [r#"xid="48""#, r#"xid="95""#] {
+        assert!(metrics.is("gpu_xid_errors_total", &[bus, code], 1.0));
+    }
+    assert_eq!(
+        metrics.values("gpu_xid_last_timestamp_seconds", &[]),
+        [1_767_323_045.0],
+        "only what tells the time of day has a time"
     );
-}
-
-fn uptime() -> f64 {
-    let text = std::fs::read_to_string("/proc/uptime").unwrap();
-    text.split(' ').next().unwrap().parse().unwrap()
 }
 
 #[tokio::test]
@@ -191,19 +190,17 @@ async fn simulated_gpus_in_both_formats() {
 }
 
 #[tokio::test]
-async fn a_log_line_is_seen_within_50_milliseconds() {
-    let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("kmsg"), "").unwrap();
-    let exporter = Exporter::start(directory, &["--simulate", "1"]).await;
+async fn each_log_line_is_seen_while_a_driver_call_hangs() {
+    let mut scenario = Scenario::healthy(1);
+    scenario.gpus[0].hang_seconds = 600.0;
+    let exporter = Exporter::on_fake_driver(&scenario).await;
     exporter
-        .until("the log is open", |metrics| {
-            metrics.is("gpu_exporter_kernel_log_open", &[], 1.0)
+        .until("the call hangs", |metrics| {
+            metrics.is("gpu_collect_hung", &[], 1.0)
         })
         .await;
-    let mut fastest = Duration::MAX;
-    for count in 1..=10 {
+    for count in 1..=3 {
         exporter.log("NVRM: Xid (PCI:0000:3b:00): 48, pid=7, name=a, DBE");
-        let started = Instant::now();
         exporter
             .until("the line counts", |metrics| {
                 metrics.is(
@@ -213,10 +210,7 @@ async fn a_log_line_is_seen_within_50_milliseconds() {
                 )
             })
             .await;
-        fastest = fastest.min(started.elapsed());
     }
-    // The best of ten: a busy machine may delay any single one.
-    assert!(fastest < Duration::from_millis(50), "{fastest:?} at best");
 }
 
 #[tokio::test]

@@ -64,12 +64,19 @@ impl Exporter {
         // So that its log never blocks it.
         std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
         let _ = rustls::crypto::ring::default_provider().install_default();
-        Self {
+        let exporter = Self {
             directory,
             process,
             address,
             client: reqwest::Client::new(),
+        };
+        // From then on what is logged is new, and a count that is not there yet is 0.
+        let deadline = Instant::now() + SOON;
+        while exporter.get("/readyz", "*/*").await.status() != 200 {
+            assert!(Instant::now() < deadline, "the exporter was never ready");
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        exporter
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
