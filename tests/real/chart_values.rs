@@ -1,0 +1,139 @@
+//! What Helm makes of the chart's values, without a cluster.
+
+use clap::Parser as _;
+use gpu_remediator::cli::Cli;
+use serde_json::{Value, json};
+
+use crate::harness::tools::{Answer, helm, repository};
+
+fn template(release: &str, settings: &[&str]) -> Answer {
+    let home = tempfile::tempdir().expect("a folder");
+    let chart = repository("charts/gpu-remediator");
+    let mut arguments = vec![
+        "template",
+        release,
+        chart.to_str().expect("a path of text"),
+        "--kube-version",
+        "1.36.3",
+    ];
+    for setting in settings {
+        arguments.extend(["--set", setting]);
+    }
+    helm(home.path(), arguments)
+}
+
+fn objects(settings: &[&str]) -> Vec<Value> {
+    let text = template("x", settings).expect_ok(&format!("helm template {settings:?}"));
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("Helm prints YAML");
+    assert!(!objects.is_empty());
+    objects
+}
+
+/// The pod that the workload of `kind` starts.
+fn pod(objects: &[Value], kind: &str) -> Value {
+    objects
+        .iter()
+        .find(|object| object["kind"] == kind)
+        .unwrap_or_else(|| panic!("no {kind}"))["spec"]["template"]["spec"]
+        .clone()
+}
+
+fn arguments(pod: &Value) -> Vec<&str> {
+    pod["containers"][0]["args"]
+        .as_array()
+        .expect("arguments")
+        .iter()
+        .map(|argument| argument.as_str().expect("an argument of text"))
+        .collect()
+}
+
+#[test]
+fn the_product_takes_the_arguments_that_the_chart_gives() {
+    for settings in [
+        vec![],
+        vec![
+            "prometheus.bearerTokenSecret.name=prometheus",
+            "exporter.nvml=/usr/lib/libnvidia-ml.so.1",
+        ],
+    ] {
+        let objects = objects(&settings);
+        for kind in ["Deployment", "DaemonSet"] {
+            let pod = pod(&objects, kind);
+            let line = std::iter::once("gpu-remediator").chain(arguments(&pod));
+            if let Err(error) = Cli::try_parse_from(line) {
+                panic!("{kind} with {settings:?}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_token_for_prometheus_comes_from_a_secret_and_only_if_asked_for() {
+    let without = pod(&objects(&[]), "Deployment");
+    assert_eq!(without["volumes"], Value::Null);
+    assert!(
+        !arguments(&without)
+            .iter()
+            .any(|argument| argument.contains("token"))
+    );
+
+    let with = pod(
+        &objects(&[
+            "prometheus.bearerTokenSecret.name=prometheus-reader",
+            "prometheus.bearerTokenSecret.key=bearer",
+        ]),
+        "Deployment",
+    );
+    let file = arguments(&with)
+        .into_iter()
+        .find_map(|argument| argument.strip_prefix("--prometheus-bearer-token-file="))
+        .expect("the controller is told the file");
+    let volume = &with["volumes"][0];
+    let item = &volume["secret"]["items"][0];
+    assert_eq!(volume["secret"]["secretName"], "prometheus-reader");
+    assert_eq!(item["key"], "bearer");
+    let mount = &with["containers"][0]["volumeMounts"][0];
+    assert_eq!(mount["name"], volume["name"]);
+    assert_eq!(mount["readOnly"], true);
+    // A file mounted by subPath would never see a renewed token.
+    assert_eq!(mount["subPath"], Value::Null);
+    assert_eq!(
+        file,
+        format!(
+            "{}/{}",
+            mount["mountPath"].as_str().expect("a path"),
+            item["path"].as_str().expect("a path")
+        )
+    );
+}
+
+#[test]
+fn what_the_chart_does_not_foresee_can_be_added_to_the_controller() {
+    let pod = pod(
+        &objects(&[
+            "prometheus.bearerTokenSecret.name=prometheus-reader",
+            "controller.extraEnv[0].name=SSL_CERT_FILE",
+            "controller.extraEnv[0].value=/ca/ca.crt",
+            "controller.extraVolumes[0].name=ca",
+            "controller.extraVolumes[0].configMap.name=prometheus-ca",
+            "controller.extraVolumeMounts[0].name=ca",
+            "controller.extraVolumeMounts[0].mountPath=/ca",
+        ]),
+        "Deployment",
+    );
+    let container = &pod["containers"][0];
+    assert!(
+        container["env"]
+            .as_array()
+            .expect("variables")
+            .contains(&json!({"name": "SSL_CERT_FILE", "value": "/ca/ca.crt"}))
+    );
+    assert_eq!(
+        pod["volumes"][1],
+        json!({"name": "ca", "configMap": {"name": "prometheus-ca"}})
+    );
+    assert_eq!(
+        container["volumeMounts"][1],
+        json!({"name": "ca", "mountPath": "/ca"})
+    );
+}
