@@ -57,6 +57,14 @@ fn values_that_cannot_work_are_refused_with_their_name() {
             "/controller/leaderElection/leaseDuration",
         ),
         ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
+        // A name that the API server would refuse.
+        ("fullnameOverride=UPPER", "/fullnameOverride"),
+        ("fullnameOverride=under_score", "/fullnameOverride"),
+        ("nameOverride=ends-", "/nameOverride"),
+        (
+            "exporter.serviceAccount.name=Me",
+            "/exporter/serviceAccount/name",
+        ),
     ] {
         let answer = helm(
             home.path(),

@@ -137,3 +137,21 @@ fn what_the_chart_does_not_foresee_can_be_added_to_the_controller() {
         json!({"name": "ca", "mountPath": "/ca"})
     );
 }
+
+#[test]
+fn a_release_whose_name_has_dots_gets_names_that_a_service_may_have() {
+    let text = template("my.release", &[]).expect_ok("helm template");
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("Helm prints YAML");
+    let names: Vec<&str> = objects
+        .iter()
+        .filter(|object| object["kind"] == "Service")
+        .map(|object| object["metadata"]["name"].as_str().expect("a name"))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "my-release-gpu-remediator-controller",
+            "my-release-gpu-remediator-exporter"
+        ]
+    );
+}
