@@ -56,6 +56,11 @@ fn values_that_cannot_work_are_refused_with_their_name() {
             "controller.leaderElection.leaseDuration=15",
             "/controller/leaderElection/leaseDuration",
         ),
+        // The product takes the larger unit first.
+        (
+            "controller.leaderElection.leaseDuration=5s1m",
+            "/controller/leaderElection/leaseDuration",
+        ),
         ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
         // A name that the API server would refuse.
         ("fullnameOverride=UPPER", "/fullnameOverride"),

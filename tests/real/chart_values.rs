@@ -1,7 +1,11 @@
 //! What Helm makes of the chart's values, without a cluster.
 
+use std::time::Duration;
+
 use clap::Parser as _;
+use gpu_remediator::api::PromDuration;
 use gpu_remediator::cli::Cli;
+use gpu_remediator::kubernetes::lease::LeaseSettings;
 use serde_json::{Value, json};
 
 use crate::harness::tools::{Answer, helm, repository};
@@ -154,4 +158,57 @@ fn a_release_whose_name_has_dots_gets_names_that_a_service_may_have() {
             "my-release-gpu-remediator-exporter"
         ]
     );
+}
+
+#[test]
+fn times_of_the_election_that_the_controller_would_refuse_are_refused_before() {
+    let time = |text: &str| -> Duration {
+        let time: PromDuration = text.parse().expect("a duration");
+        time.into()
+    };
+    let mut taken = 0;
+    for [lease, renew, retry] in [
+        ["15s", "10s", "2s"],
+        ["5s", "10s", "2s"],
+        ["10s", "10s", "2s"],
+        ["10s1ms", "10s", "2s"],
+        ["1m30s", "1m", "29s999ms"],
+        ["1m30s", "1m", "30s"],
+        ["1h", "1m30s", "1m"],
+        ["500ms", "400ms", "100ms"],
+        ["1s", "999ms", "400ms"],
+    ] {
+        let answer = template(
+            "x",
+            &[
+                &format!("controller.leaderElection.leaseDuration={lease}"),
+                &format!("controller.leaderElection.renewDeadline={renew}"),
+                &format!("controller.leaderElection.retryPeriod={retry}"),
+            ],
+        );
+        let settings = LeaseSettings {
+            namespace: "x".to_owned(),
+            name: "x".to_owned(),
+            identity: "x".to_owned(),
+            duration: time(lease),
+            renew_deadline: time(renew),
+            retry_period: time(retry),
+        };
+        assert_eq!(
+            answer.ok,
+            settings.validate().is_ok(),
+            "{settings:?}: {}",
+            answer.stderr
+        );
+        if answer.ok {
+            taken += 1;
+        } else {
+            assert!(
+                answer.stderr.contains("controller.leaderElection."),
+                "{}",
+                answer.stderr
+            );
+        }
+    }
+    assert_eq!(taken, 4);
 }
