@@ -212,3 +212,28 @@ fn times_of_the_election_that_the_controller_would_refuse_are_refused_before() {
     }
     assert_eq!(taken, 4);
 }
+
+/// GKE refuses system priority classes outside kube-system, and the pods would never be created.
+#[test]
+fn nothing_asks_for_a_system_priority_class_unless_told_to() {
+    let by_default = objects(&[]);
+    for kind in ["Deployment", "DaemonSet"] {
+        assert_eq!(
+            pod(&by_default, kind)["priorityClassName"],
+            Value::Null,
+            "{kind}"
+        );
+    }
+    let told = objects(&[
+        "controller.priorityClassName=system-cluster-critical",
+        "exporter.priorityClassName=system-node-critical",
+    ]);
+    assert_eq!(
+        pod(&told, "Deployment")["priorityClassName"],
+        "system-cluster-critical"
+    );
+    assert_eq!(
+        pod(&told, "DaemonSet")["priorityClassName"],
+        "system-node-critical"
+    );
+}
