@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use gpu_remediator::api::PromDuration;
-use gpu_remediator::cli::Cli;
+use gpu_remediator::cli::{Cli, Command};
 use gpu_remediator::kubernetes::lease::LeaseSettings;
 use serde_json::{Value, json};
 
@@ -236,4 +236,17 @@ fn nothing_asks_for_a_system_priority_class_unless_told_to() {
         pod(&told, "DaemonSet")["priorityClassName"],
         "system-node-critical"
     );
+}
+
+/// A container that starts again in the same pod would take the lease of the one before it for its own, although the
+/// other may still be in the middle of an effect. Without the flag the controller makes a name that is its own.
+#[test]
+fn a_controller_that_starts_again_has_another_name_in_the_election() {
+    let pod = pod(&objects(&[]), "Deployment");
+    let line = std::iter::once("gpu-remediator").chain(arguments(&pod));
+    let cli = Cli::try_parse_from(line).expect("arguments that the product takes");
+    let Command::Controller(arguments) = cli.command else {
+        panic!("the Deployment runs something else");
+    };
+    assert_eq!(arguments.identity, None);
 }
