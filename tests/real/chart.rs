@@ -1,6 +1,8 @@
 //! The chart on a real API server: it is accepted, and it gives the rights
 //! that the product needs and no more.
 
+use std::ffi::OsString;
+
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use kube::api::PostParams;
@@ -56,7 +58,20 @@ fn values_that_cannot_work_are_refused_with_their_name() {
             "controller.leaderElection.leaseDuration=15",
             "/controller/leaderElection/leaseDuration",
         ),
+        // The product takes the larger unit first.
+        (
+            "controller.leaderElection.leaseDuration=5s1m",
+            "/controller/leaderElection/leaseDuration",
+        ),
         ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
+        // A name that the API server would refuse.
+        ("fullnameOverride=UPPER", "/fullnameOverride"),
+        ("fullnameOverride=under_score", "/fullnameOverride"),
+        ("nameOverride=ends-", "/nameOverride"),
+        (
+            "exporter.serviceAccount.name=Me",
+            "/exporter/serviceAccount/name",
+        ),
     ] {
         let answer = helm(
             home.path(),
@@ -126,6 +141,62 @@ async fn the_chart_is_accepted_and_runs_an_exporter_on_every_gpu_node() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn helm_installs_says_what_is_needed_upgrades_and_keeps_the_faults() {
+    let cluster = Cluster::start().await;
+    let release = |arguments: &[&str]| {
+        let chart = repository("charts/gpu-remediator");
+        let mut all: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        for argument in &mut all {
+            if argument == "CHART" {
+                *argument = chart.clone().into_os_string();
+            }
+        }
+        all.extend(["--namespace".into(), NAMESPACE.into()]);
+        all.extend([
+            "--kubeconfig".into(),
+            cluster.admin_kubeconfig().as_os_str().to_owned(),
+        ]);
+        helm(cluster.folder(), all).expect_ok(&format!("helm {arguments:?}"))
+    };
+    let notes = release(&["install", "gpu-remediator", "CHART", "--create-namespace"]);
+    // Without that label there is no exporter, and nothing else would say so.
+    for said in [
+        "kubectl get nodes -l nvidia.com/gpu.present=true",
+        "http://prometheus-operated.monitoring.svc:9090",
+        "prometheusRule.enabled is false",
+    ] {
+        assert!(notes.contains(said), "{said:?} is not in {notes}");
+    }
+    let notes = release(&[
+        "upgrade",
+        "gpu-remediator",
+        "CHART",
+        "--set-json",
+        "exporter.nodeSelector={\"nvidia.com/gpu.present\":null,\"pool\":\"gpu\"}",
+        "--set",
+        "prometheus.bearerTokenSecret.name=prometheus-reader",
+    ]);
+    assert!(notes.contains("kubectl get nodes -l pool=gpu\n"), "{notes}");
+
+    release(&["uninstall", "gpu-remediator"]);
+    let kept = kubectl(
+        cluster.admin_kubeconfig(),
+        ["get", "crd,deployment,daemonset", "-A", "-o", "name"],
+        "",
+    )
+    .expect_ok("kubectl get");
+    let mut kept: Vec<&str> = kept.lines().collect();
+    kept.sort_unstable();
+    let definition = |name: &str| {
+        format!("customresourcedefinition.apiextensions.k8s.io/{name}.gpu-remediator.dev")
+    };
+    assert_eq!(
+        kept,
+        ["gpufaultrules", "gpufaults", "remediationpolicies"].map(definition)
+    );
 }
 
 #[tokio::test]

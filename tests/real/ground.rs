@@ -3,6 +3,7 @@
 
 use crate::harness::alertmanager::Alertmanager;
 use crate::harness::cluster::Cluster;
+use crate::harness::process::Process;
 use crate::harness::prometheus::{Prometheus, Settings};
 use crate::harness::wait::{eventually, seconds};
 use crate::harness::webhook::{MetricsPage, Webhook};
@@ -106,4 +107,24 @@ async fn an_alert_goes_from_a_scraped_page_through_alertmanager_to_the_webhook()
         },
     )
     .await;
+}
+
+#[tokio::test]
+#[should_panic(expected = "loud has panicked: panicked at src/x.rs:1:1:\nso it is")]
+async fn a_panic_that_does_not_end_a_process_is_seen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = std::process::Command::new("sh");
+    command.args([
+        "-c",
+        "echo quiet; echo \"thread 'main' panicked at src/x.rs:1:1:\nso it is\" >&2",
+    ]);
+    let mut process = Process::spawn("loud", command, folder.path());
+    eventually(seconds(10), "the shell to end", async || {
+        match process.exit_status() {
+            Some(_) => Ok(()),
+            None => Err("it runs".to_owned()),
+        }
+    })
+    .await;
+    process.expect_no_panic();
 }

@@ -10,6 +10,7 @@
 
 mod alert_rules;
 mod chart;
+mod chart_values;
 mod custom_resources;
 mod ground;
 mod harness;

@@ -4,10 +4,12 @@
 {{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
 {{- else -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
-{{- if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- /* A release's name may hold dots, a Service's may not. */ -}}
+{{- $release := .Release.Name | replace "." "-" -}}
+{{- if contains $name $release -}}
+{{- $release | trunc 50 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" -}}
+{{- printf "%s-%s" $release $name | trunc 50 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -43,4 +45,32 @@ app.kubernetes.io/component: {{ index . 1 }}
 
 {{- define "gpu-remediator.image" -}}
 {{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- end -}}
+
+{{/* A duration such as 1m30s in milliseconds. */}}
+{{- define "gpu-remediator.milliseconds" -}}
+{{- $sum := 0 -}}
+{{- range $part := regexFindAll "[0-9]+(ms|s|m|h)" . -1 -}}
+{{- $unit := regexFind "[a-z]+$" $part -}}
+{{- $factor := get (dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000) $unit -}}
+{{- $sum = add $sum (mul (trimSuffix $unit $part | int64) $factor) -}}
+{{- end -}}
+{{- $sum -}}
+{{- end -}}
+
+{{/* Fails where the controller would refuse the times of its election, so that this is seen before it is installed. */}}
+{{- define "gpu-remediator.checkElection" -}}
+{{- $times := .Values.controller.leaderElection -}}
+{{- $lease := include "gpu-remediator.milliseconds" $times.leaseDuration | int64 -}}
+{{- $renew := include "gpu-remediator.milliseconds" $times.renewDeadline | int64 -}}
+{{- $retry := include "gpu-remediator.milliseconds" $times.retryPeriod | int64 -}}
+{{- if lt $lease 1000 -}}
+{{- fail (printf "controller.leaderElection.leaseDuration (%s) must be at least 1s" $times.leaseDuration) -}}
+{{- end -}}
+{{- if le $lease $renew -}}
+{{- fail (printf "controller.leaderElection.leaseDuration (%s) must be longer than renewDeadline (%s)" $times.leaseDuration $times.renewDeadline) -}}
+{{- end -}}
+{{- if le $renew (mul 2 $retry) -}}
+{{- fail (printf "controller.leaderElection.renewDeadline (%s) must be longer than twice retryPeriod (%s)" $times.renewDeadline $times.retryPeriod) -}}
+{{- end -}}
 {{- end -}}

@@ -25,7 +25,9 @@ pub(crate) struct Request {
 /// Who asked.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct User {
-    /// `system:serviceaccount:NAMESPACE:NAME` for a ServiceAccount.
+    /// `system:serviceaccount:NAMESPACE:NAME` for a ServiceAccount; empty where
+    /// the API server did not believe the token, as it may just after its start.
+    #[serde(default)]
     pub(crate) username: String,
 }
 

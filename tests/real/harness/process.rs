@@ -93,6 +93,18 @@ impl Process {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// # Panics
+    ///
+    /// When the process has panicked, with what it said. A task that panics
+    /// need not end the process, and would then go unseen.
+    pub(crate) fn expect_no_panic(&self) {
+        let log = self.log();
+        if let Some(at) = log.find("panicked at") {
+            let said: String = log[at..].lines().take(5).collect::<Vec<_>>().join("\n");
+            panic!("{} has panicked: {said}", self.name);
+        }
+    }
+
     /// The end of what the process has printed, under a heading.
     pub(crate) fn log_tail(&self) -> String {
         let log = self.log();

@@ -19,7 +19,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_gpu-remediator");
 
 /// An exporter with a driver and a kernel log of its own.
 pub(crate) struct Exporter {
-    _process: Process,
+    process: Process,
     address: SocketAddr,
     scenario: Scenario,
     scenario_file: PathBuf,
@@ -50,7 +50,7 @@ impl Exporter {
             .arg(driver_library())
             .env(SCENARIO_VARIABLE, &scenario_file);
         let exporter = Self {
-            _process: Process::spawn(&format!("exporter-{name}"), command, &folder),
+            process: Process::spawn(&format!("exporter-{name}"), command, &folder),
             address,
             scenario,
             scenario_file,
@@ -126,6 +126,15 @@ impl Exporter {
         let began = std::time::Instant::now();
         let text = page(&self.http, self.address).await;
         (text, began.elapsed())
+    }
+}
+
+/// In every scenario the product must not panic, whatever was done to it.
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.process.expect_no_panic();
+        }
     }
 }
 
@@ -245,6 +254,15 @@ impl Controller {
     /// What `/metrics` shows now.
     pub(crate) async fn metrics(&self) -> String {
         page(&self.http, self.address).await
+    }
+}
+
+/// In every scenario the product must not panic, whatever was done to it.
+impl Drop for Controller {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.process.expect_no_panic();
+        }
     }
 }
 

@@ -5,9 +5,10 @@ use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use super::policy::Policy;
-use super::world::{GPU, World};
+use super::world::{GPU, INFERENCE, World};
 use crate::harness::product::{SHORT_ELECTION, sample};
 use crate::harness::wait::{eventually, seconds, throughout};
+use crate::harness::workload;
 
 #[tokio::test]
 async fn without_prometheus_no_fault_opens_and_no_node_comes_back() {
@@ -155,6 +156,16 @@ async fn an_api_server_that_is_gone_for_half_a_minute_costs_nothing_but_time() {
             status.timeline.drained_at.is_some()
         })
         .await;
+    // The ReplicaSet controller and the scheduler may take most of a minute to
+    // find back, later than the node would be back.
+    workload::ready_pods(
+        &world.cluster.admin,
+        INFERENCE,
+        "llm",
+        world.before.len(),
+        seconds(120),
+    )
+    .await;
     world.repair();
     world.expect_recovered().await;
     controller.process().expect_running();
