@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use promql_parser::parser::Expr;
 
+use super::data::{Data, collect_data};
 use super::question::{Question, Reading, Term, collect_operands, collect_terms, reading};
 use super::truth::Verdict;
 use crate::rules::answer::{Answer, Sample, SampleValue, Unknown, UnknownReason};
@@ -28,6 +29,8 @@ pub struct Condition {
     existence: Vec<String>,
     /// What is compared, to be looked through for NaN.
     operands: Vec<String>,
+    /// What must have data before a guard is false.
+    data: Vec<Data>,
     /// Why the expression could not be taken apart.
     not_understood: Option<String>,
 }
@@ -40,6 +43,7 @@ impl Condition {
             question: Question::Guard(Reading::Filter),
             existence: Vec::new(),
             operands: Vec::new(),
+            data: Vec::new(),
             not_understood: None,
         };
         condition.planned(|expr| Ok(Question::Guard(reading(expr))))
@@ -52,6 +56,7 @@ impl Condition {
             question: Question::Proof(Vec::new()),
             existence: Vec::new(),
             operands: Vec::new(),
+            data: Vec::new(),
             not_understood: None,
         };
         condition.planned(|expr| {
@@ -73,11 +78,22 @@ impl Condition {
                 .collect::<Result<BTreeSet<_>, _>>()?;
             let mut operands = BTreeSet::new();
             collect_operands(&expr, &mut operands)?;
-            Ok((question, existence, operands))
+            let mut data = Vec::new();
+            if matches!(question, Question::Guard(_)) {
+                collect_data(&expr, &mut data)?;
+            }
+            for data in &mut data {
+                // What is asked anyway need not be counted.
+                if data.narrow != self.expr && !operands.contains(&data.narrow) {
+                    data.narrow = format!("count({})", data.narrow);
+                }
+            }
+            Ok((question, existence, operands, data))
         });
         match plan {
-            Ok((question, existence, operands)) => {
+            Ok((question, existence, operands, data)) => {
                 self.question = question;
+                self.data = data;
                 self.existence = existence.into_iter().collect();
                 self.operands = operands.into_iter().collect();
                 if self.queries().len() > MOST_QUERIES {
@@ -115,7 +131,8 @@ impl Condition {
             .iter()
             .flat_map(|term| std::iter::once(&term.result).chain(&term.operand))
             .chain(&self.operands)
-            .chain(&self.existence);
+            .chain(&self.existence)
+            .chain(self.data.iter().flat_map(|data| [&data.narrow, &data.wide]));
         for query in parts {
             if !queries.contains(&query.as_str()) {
                 queries.push(query);
@@ -150,6 +167,7 @@ impl Condition {
         for operand in &self.operands {
             require_numbers(operand, answer_to(operand, answers)?)?;
         }
+        self.require_data(answers)?;
         Ok(Verdict::not_held("the expression is false", None))
     }
 
@@ -218,6 +236,32 @@ impl Condition {
                 return Err(Unknown::new(
                     UnknownReason::NoData,
                     format!("`{query}` finds no series: the metric does not exist"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn require_data(&self, answers: &Answers) -> Result<(), Unknown> {
+        for data in &self.data {
+            let narrow = answer_to(&data.narrow, answers)?;
+            require_numbers(&data.narrow, narrow)?;
+            let has_data = !narrow.samples.is_empty();
+            let wide = match answer_to(&data.wide, answers) {
+                // A dropped matcher may have made a join ambiguous, which says nothing against the data that were found.
+                Err(unknown) if has_data && unknown.reason == UnknownReason::ExecutionFailed => {
+                    continue;
+                }
+                answer => answer?,
+            };
+            require_numbers(&data.wide, wide)?;
+            if !has_data && wide.samples.is_empty() {
+                return Err(Unknown::new(
+                    UnknownReason::NoData,
+                    format!(
+                        "`{}` finds no series: nothing is compared, because a range is too short or labels never match",
+                        data.wide
+                    ),
                 ));
             }
         }

@@ -2,5 +2,6 @@
 
 pub mod budget;
 pub mod condition;
+mod data;
 mod question;
 pub mod truth;

@@ -1,6 +1,6 @@
 //! Taking PromQL expressions apart.
 
-use promql_parser::label::MatchOp;
+use promql_parser::label::{MatchOp, Matcher};
 use promql_parser::parser::value::ValueType;
 use promql_parser::parser::{Expr, VectorSelector, parse as parse_promql};
 
@@ -42,7 +42,7 @@ pub fn text(expr: &Expr) -> Result<String, String> {
 
 /// Puts the matchers of every selector in one order, because printing reorders them and their order means nothing.
 fn sort_matchers(expr: &mut Expr) {
-    let sort = |selector: &mut VectorSelector| {
+    for_each_selector(expr, &mut |selector| {
         selector.matchers.matchers.sort_by_key(|matcher| {
             (
                 matcher.name.clone(),
@@ -50,30 +50,7 @@ fn sort_matchers(expr: &mut Expr) {
                 matcher.value.clone(),
             )
         });
-    };
-    match expr {
-        Expr::VectorSelector(selector) => sort(selector),
-        Expr::MatrixSelector(matrix) => sort(&mut matrix.vs),
-        Expr::Aggregate(aggregate) => {
-            if let Some(param) = &mut aggregate.param {
-                sort_matchers(param);
-            }
-            sort_matchers(&mut aggregate.expr);
-        }
-        Expr::Unary(unary) => sort_matchers(&mut unary.expr),
-        Expr::Binary(binary) => {
-            sort_matchers(&mut binary.lhs);
-            sort_matchers(&mut binary.rhs);
-        }
-        Expr::Paren(paren) => sort_matchers(&mut paren.expr),
-        Expr::Subquery(subquery) => sort_matchers(&mut subquery.expr),
-        Expr::Call(call) => call
-            .args
-            .args
-            .iter_mut()
-            .for_each(|argument| sort_matchers(argument)),
-        Expr::NumberLiteral(_) | Expr::StringLiteral(_) | Expr::Extension(_) => {}
-    }
+    });
 }
 
 /// Whether the expression is a number without a query.
@@ -149,14 +126,53 @@ pub fn walk<'a>(expr: &'a Expr, visit: &mut dyn FnMut(&'a Expr) -> bool) {
 /// what the condition hopes for.
 pub fn existence(selector: &VectorSelector) -> Result<String, String> {
     let mut wide = selector.clone();
-    wide.matchers.or_matchers.clear();
-    wide.matchers
-        .matchers
-        .retain(|matcher| matches!(matcher.op, MatchOp::Equal) && !matcher.value.is_empty());
-    if wide.name.is_none() && wide.matchers.matchers.is_empty() {
-        wide = selector.clone();
-    }
+    widen(&mut wide);
     Ok(format!("count({})", text(&Expr::VectorSelector(wide))?))
+}
+
+/// Drops every matcher that is no equality, unless nothing would be left to select by.
+fn widen(selector: &mut VectorSelector) {
+    let is_equality =
+        |matcher: &Matcher| matches!(matcher.op, MatchOp::Equal) && !matcher.value.is_empty();
+    if selector.name.is_none() && !selector.matchers.matchers.iter().any(is_equality) {
+        return;
+    }
+    selector.matchers.or_matchers.clear();
+    selector.matchers.matchers.retain(is_equality);
+}
+
+/// The expression with every selector widened to its equality matchers, as [`existence`] does for one.
+#[must_use]
+pub fn widened(expr: &Expr) -> Expr {
+    let mut wide = expr.clone();
+    for_each_selector(&mut wide, &mut widen);
+    wide
+}
+
+fn for_each_selector(expr: &mut Expr, change: &mut dyn FnMut(&mut VectorSelector)) {
+    match expr {
+        Expr::VectorSelector(selector) => change(selector),
+        Expr::MatrixSelector(matrix) => change(&mut matrix.vs),
+        Expr::Aggregate(aggregate) => {
+            if let Some(param) = &mut aggregate.param {
+                for_each_selector(param, change);
+            }
+            for_each_selector(&mut aggregate.expr, change);
+        }
+        Expr::Unary(unary) => for_each_selector(&mut unary.expr, change),
+        Expr::Binary(binary) => {
+            for_each_selector(&mut binary.lhs, change);
+            for_each_selector(&mut binary.rhs, change);
+        }
+        Expr::Paren(paren) => for_each_selector(&mut paren.expr, change),
+        Expr::Subquery(subquery) => for_each_selector(&mut subquery.expr, change),
+        Expr::Call(call) => call
+            .args
+            .args
+            .iter_mut()
+            .for_each(|argument| for_each_selector(argument, change)),
+        Expr::NumberLiteral(_) | Expr::StringLiteral(_) | Expr::Extension(_) => {}
+    }
 }
 
 #[cfg(test)]
