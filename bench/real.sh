@@ -2,8 +2,8 @@
 # Measures the product on the real parts: etcd, kube-apiserver, kube-scheduler, kube-controller-manager, kwok and
 # Prometheus on loopback, with the fake driver as the only thing that is not real.
 #
-#   bench/real.sh                     50 runs, about ten minutes; writes docs/benchmarks.json and the tables of
-#                                     docs/benchmarks.md
+#   bench/real.sh                     50 runs, about twelve minutes; writes docs/benchmarks.json and the tables
+#                                     of docs/benchmarks.md
 #   bench/real.sh --runs 3 --drains 1 --scrapes 50 --json FILE --markdown ''    a quick try
 #
 # GPU_REMEDIATOR_PARTS   a folder of ready binaries; tests/parts/build.sh makes one where it is not set

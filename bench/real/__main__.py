@@ -135,7 +135,7 @@ def footprint(world, exporters, elapsed, cpu):
     memories = [memory(process) for process in exporters]
     return {
         "seconds": elapsed,
-        "exporters": {key: max(m[key] for m in memories) for key in ("rss", "peak")}
+        "exporters": {key: max(m[key] for m in memories) for key in ("rss", "peak", "anonymous")}
         | {"cores": sum(cpu[:-2]) / len(exporters) / elapsed, "cpu_seconds": cpu[:-2]},
         "simulated": memory(world.simulated.process) | {"cores": cpu[-2] / elapsed},
         "controller": memory(world.controller) | {"cores": cpu[-1] / elapsed},

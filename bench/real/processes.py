@@ -82,14 +82,14 @@ class Processes:
 
 
 def memory(child):
-    """Resident memory now and at its highest, in bytes, without pages of others; from /proc/PID/status."""
+    """Resident memory now and at its highest, and the part of it that is no file's, in bytes; from /proc/PID/status."""
     found = {}
     with open(f"/proc/{child.pid}/status", encoding="ascii") as status:
         for line in status:
             key, _, rest = line.partition(":")
-            if key in ("VmRSS", "VmHWM"):
+            if key in ("VmRSS", "VmHWM", "RssAnon"):
                 found[key] = int(rest.split()[0]) * 1024
-    return {"rss": found["VmRSS"], "peak": found["VmHWM"]}
+    return {"rss": found["VmRSS"], "peak": found["VmHWM"], "anonymous": found["RssAnon"]}
 
 
 def cpu_seconds(child):

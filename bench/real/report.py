@@ -36,8 +36,10 @@ def summarize(found):
             "events": sum(m["events"] for m in members) / len(members),
             "kinds": _mean_kinds([m["kinds"] for m in members]),
         }
-    scrapes = {name: {**{k: v for k, v in s.items() if k != "seconds"}, **summary(s["seconds"])}
+    scrapes = {name: {**s, **summary(s["seconds"]), "floor": percentile(s["floor"], 0.5)}
                for name, s in found["scrapes"].items()}
+    for scrape in scrapes.values():
+        del scrape["seconds"]
     return {"latency": latency, "drains": drains, "scrapes": scrapes}
 
 
@@ -79,15 +81,15 @@ def markdown(found, figures):
         f"| eviction calls per pod | 3.0 | 1.0 | {calls} |",
         f"| API requests per remediated node | ≈ 22 | ≤ 10 | {per_node['requests']:.1f} (no GPU pods), {requests} |",
         f"| controller memory | ≈ 14 GB at 10,000 nodes | ≤ 100 MB at 10,000 nodes | "
-        f"{_mb(controller['rss'])}, peak {_mb(controller['peak'])} at {found['nodes']} nodes |",
-        f"| exporter memory, 8 GPUs | 84 MB | ≤ 15 MB | {_mb(exporters['rss'])}, peak {_mb(exporters['peak'])} "
-        f"(fake driver); {_mb(simulated['rss'])}, peak {_mb(simulated['peak'])} (simulated) |",
+        f"{_memory(controller)} at {found['nodes']} nodes |",
+        f"| exporter memory, 8 GPUs | 84 MB | ≤ 15 MB | {_memory(exporters)} (fake driver); {_memory(simulated)} "
+        "(simulated) |",
         f"| exporter CPU, 8 GPUs asked and scraped every second | 0.002 cores | ≤ 0.002 cores | "
         f"{exporters['cores']:.4f} cores (fake driver), {simulated['cores']:.4f} (simulated) |",
         f"| scrape of 8 GPUs | – | p99 ≤ 5 ms | "
         f"p50 {_ms(scrape['driver']['p50'])}, p99 {_ms(scrape['driver']['p99'])} "
-        f"({scrape['driver']['count']} scrapes, {scrape['driver']['bytes']} bytes {scrape['driver']['encoding']}, "
-        f"{scrape['driver']['text_bytes']} as text, {scrape['driver']['series']} series) |",
+        f"({scrape['driver']['count']} scrapes; {_ms(scrape['driver']['floor'])} for an answer of two bytes; "
+        f"{scrape['driver']['bytes']} bytes, {scrape['driver']['encoding']}; {scrape['driver']['series']} series) |",
         "",
         "Where the time from line to cordon goes:", "",
         "| stretch | p50 | p99 | least | most |", "| --- | --- | --- | --- | --- |",
@@ -109,7 +111,8 @@ def markdown(found, figures):
         lines.append(
             f"| {case} | {'`kubectl drain`' if by == 'kubectl' else 'gpu-remediator'} | {_s(drain['total']['p50'])} | "
             f"{_s(drain['own']['p50'])} | {_s(drain['held']['p50'])} | {_s(drain['above']['p50'])} | "
-            f"{_s(drain['above']['max'])} | {drain['calls_per_pod']:.1f} | {drain['refused']} | {drain['requests']:.1f} |")
+            f"{_s(drain['above']['max'])} | {drain['calls_per_pod']:.1f} | {drain['refused']} | "
+            f"{drain['requests']:.1f} |")
     lines += ["", "API requests per remediated node, by kind (mean; leases and events apart):", ""]
     columns = {"no GPU pods": per_node["kinds"], **{case: d["kinds"] for case, d in ours.items()}}
     kinds = list(dict.fromkeys(kind for column in columns.values() for kind in column))
@@ -147,6 +150,10 @@ def _ms(seconds):
 
 def _mb(count):
     return f"{count / 1e6:.1f} MB"
+
+
+def _memory(of):
+    return f"{_mb(of['rss'])}, peak {_mb(of['peak'])}, {_mb(of['anonymous'])} of it not of a file"
 
 
 def _count(count):

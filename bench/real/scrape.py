@@ -11,20 +11,29 @@ HEADERS = {
 
 
 def measure(address, scrapes):
-    """Seconds of each scrape over one kept connection, and the size of the answer as sent and as text."""
+    """Seconds of each scrape over one kept connection, and the size of the answer as sent and as text.
+
+    `floor` has the seconds of as many answers of two bytes: what this client and the connection take by themselves.
+    """
     connection = http.client.HTTPConnection(address, timeout=10)
+    floor = [_get(connection, "/healthz")[0] for _ in range(scrapes)]
     times = []
     for _ in range(scrapes):
-        begin = time.perf_counter()
-        connection.request("GET", "/metrics", headers=HEADERS)
-        answer = connection.getresponse()
-        body = answer.read()
-        times.append(time.perf_counter() - begin)
-        if answer.status != 200:
-            raise RuntimeError(f"/metrics answers {answer.status}")
-    encoding = answer.getheader("Content-Encoding", "identity")
+        seconds, encoding, body = _get(connection, "/metrics")
+        times.append(seconds)
     connection.request("GET", "/metrics", headers={"Accept": HEADERS["Accept"]})
     text = connection.getresponse().read()
     connection.close()
-    return {"seconds": times, "bytes": len(body), "encoding": encoding, "text_bytes": len(text),
+    return {"seconds": times, "floor": floor, "bytes": len(body), "encoding": encoding, "text_bytes": len(text),
             "series": sum(1 for line in text.splitlines() if line and not line.startswith(b"#"))}
+
+
+def _get(connection, path):
+    begin = time.perf_counter()
+    connection.request("GET", path, headers=HEADERS)
+    answer = connection.getresponse()
+    body = answer.read()
+    seconds = time.perf_counter() - begin
+    if answer.status != 200:
+        raise RuntimeError(f"{path} answers {answer.status}")
+    return seconds, answer.getheader("Content-Encoding", "identity"), body
