@@ -91,6 +91,38 @@ fn the_shipped_rules_are_clean() {
 }
 
 #[test]
+fn every_shipped_alert_has_a_runbook_and_every_policy_fits_its_resource() {
+    use gpu_remediator::api::{GpuFaultRule, RemediationPolicy};
+    use gpu_remediator::guards::condition::Condition;
+    use gpu_remediator::rules::template::{Dialect, PolicyVariables, Template};
+
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let rules: GpuFaultRule = serde_saphyr::from_str(
+        &std::fs::read_to_string(root.join("rules/xid-fatal.yaml")).unwrap(),
+    )
+    .unwrap();
+    for rule in rules.spec.groups.iter().flat_map(|group| &group.rules) {
+        assert!(
+            root.join(&rule.annotations["runbook_url"]).is_file(),
+            "{}",
+            rule.alert
+        );
+    }
+    let policy: RemediationPolicy = serde_saphyr::from_str(
+        &std::fs::read_to_string(root.join("rules/policies/drain-node.yaml")).unwrap(),
+    )
+    .unwrap();
+    let expr = Template::parse(&policy.spec.recovery.healthy.expr, Dialect::Policy)
+        .unwrap()
+        .expand_query(&PolicyVariables {
+            node: "a".into(),
+            ..Default::default()
+        })
+        .unwrap();
+    assert_eq!(Condition::proof(&expr).not_understood(), None);
+}
+
+#[test]
 fn a_file_that_cannot_be_read() {
     let output = check(&[&file("none.yaml")]);
     assert_eq!(output.status.code(), Some(1));

@@ -22,17 +22,13 @@ use super::fault_status::GpuFaultStatus;
     status = "GpuFaultStatus",
     derive = "PartialEq",
     doc = "One fault of one GPU, or of a whole node, and everything that was done about it.",
-    printcolumn(name = "Node", type_ = "string", json_path = ".spec.nodeName"),
-    printcolumn(name = "GPU", type_ = "string", json_path = ".spec.gpu.index"),
-    printcolumn(name = "Xid", type_ = "integer", json_path = ".spec.xid"),
-    printcolumn(name = "Rule", type_ = "string", json_path = ".spec.ruleRef.alert"),
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn = r#"{"name": "Node", "type": "string", "jsonPath": ".spec.nodeName"}"#,
+    printcolumn = r#"{"name": "GPU", "type": "string", "jsonPath": ".spec.gpu.index"}"#,
+    printcolumn = r#"{"name": "Xid", "type": "integer", "jsonPath": ".spec.xid"}"#,
+    printcolumn = r#"{"name": "Rule", "type": "string", "jsonPath": ".spec.ruleRef.alert"}"#,
+    printcolumn = r#"{"name": "Phase", "type": "string", "jsonPath": ".status.phase"}"#,
+    printcolumn = r#"{"name": "Reason", "type": "string", "jsonPath": ".status.reason"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 #[x_kube(validation = Rule::new("self == oldSelf").message("spec is immutable: it records what was seen; delete the GpuFault and create another"))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -28,8 +28,8 @@ pub struct GpuFaultStatus {
     /// How often this fault has occurred: 1, and one more each time its rule fires anew after it had ended.
     #[serde(default)]
     pub occurrence: u32,
-    /// How often the steps have been run in this occurrence: 1, and one more when the fault returned before recovery
-    /// was complete, or when a person asked for a retry.
+    /// How often the steps have been run in the whole life of the fault: 1, and one more each time it occurs again,
+    /// returns before recovery was complete, or is retried by a person.
     #[serde(default)]
     pub round: u32,
     /// When the rule's expression first crossed in this occurrence; every recovery time is counted from here.
@@ -265,6 +265,10 @@ pub struct DisplacedPod {
     /// When the API server accepted its eviction. Absent: the eviction is intended, but has not been accepted yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evicted_at: Option<Timestamp>,
+    /// Set where the API server's answer was lost and `evictedAt` is only when the pod was found ending or gone: the
+    /// eviction, and thus the replacement, may be as old as this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evicted_after: Option<Timestamp>,
     /// The pod that took its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<Replacement>,

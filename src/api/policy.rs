@@ -21,17 +21,9 @@ use super::duration::PromDuration;
     status = "RemediationPolicyStatus",
     derive = "PartialEq",
     doc = "What to do about a GPU fault, and everything that may hold it back.",
-    printcolumn(name = "Mode", type_ = "string", json_path = ".spec.mode"),
-    printcolumn(
-        name = "Stopped",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Stopped\")].status"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    )
+    printcolumn = r#"{"name": "Mode", "type": "string", "jsonPath": ".spec.mode"}"#,
+    printcolumn = r#"{"name": "Stopped", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Stopped\")].status"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RemediationPolicySpec {

@@ -4,12 +4,15 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::FutureExt;
 use kube::ResourceExt;
 use kube::runtime::reflector::{ObjectRef, Store};
 
 use crate::api::{GpuFault, GpuFaultRule, RemediationPolicy};
 use crate::kubernetes::views::{BudgetView, NodeView};
+
+/// Whether a first list has been read, for any number of waiters. A store's own `wait_until_ready` wakes only the one
+/// that asked last, so that a probe of `/readyz` could leave the leader asleep for ever.
+pub type FirstList = tokio::sync::watch::Receiver<bool>;
 
 /// The watched objects.
 pub struct Caches {
@@ -23,6 +26,7 @@ pub struct Caches {
     pub rules: Store<GpuFaultRule>,
     /// PodDisruptionBudgets.
     pub budgets: Store<BudgetView>,
+    first_lists: Vec<FirstList>,
     /// Faults as we last wrote them: the watch learns of our own writes a little later.
     written: Mutex<HashMap<String, GpuFault>>,
 }
@@ -35,6 +39,7 @@ impl Caches {
         policies: Store<RemediationPolicy>,
         rules: Store<GpuFaultRule>,
         budgets: Store<BudgetView>,
+        first_lists: Vec<FirstList>,
     ) -> Self {
         Self {
             faults,
@@ -42,26 +47,22 @@ impl Caches {
             policies,
             rules,
             budgets,
+            first_lists,
             written: Mutex::default(),
         }
     }
 
     /// Every first list has been read.
     pub fn are_ready(&self) -> bool {
-        // Each wait ends at once where there is nothing to wait for.
-        self.ready().now_or_never().is_some()
+        self.first_lists.iter().all(|list| *list.borrow())
     }
 
     /// Waits until every first list has been read.
     pub async fn ready(&self) {
-        // An error says that the writer is gone: the process is ending then.
-        let _ = tokio::join!(
-            self.faults.wait_until_ready(),
-            self.nodes.wait_until_ready(),
-            self.policies.wait_until_ready(),
-            self.rules.wait_until_ready(),
-            self.budgets.wait_until_ready(),
-        );
+        for list in &self.first_lists {
+            // An error says that the watch is gone: the process is ending then.
+            let _ = list.clone().wait_for(|read| *read).await;
+        }
     }
 
     /// Remembers a fault as the API server answered our write.

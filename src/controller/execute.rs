@@ -92,7 +92,13 @@ pub async fn execute(
         object
     };
     match &decision.effect {
-        Some(effect) => perform(fault, object, effect, ctx).await,
+        Some(effect) => {
+            // An effect that is still under way when another process may take over is given up.
+            let left = ctx.leadership.check()?;
+            tokio::time::timeout(left, perform(fault, object, effect, ctx))
+                .await
+                .unwrap_or(Err(ExecuteError::NotLeader(NotLeader)))
+        }
         None => Ok(Executed::Done(object)),
     }
 }

@@ -59,7 +59,11 @@ impl Collector for FaultMetrics {
             if status.isolation.is_some() && status.phase.holds_node() {
                 isolated.insert(fault.spec.node_name.clone());
             }
-            if !status.phase.is_over() {
+            // What is Failed has an alert of its own; what is only observed waits for nothing.
+            let waits = !status.phase.is_over()
+                && status.phase != Phase::Failed
+                && status.reason != HoldReason::ObserveOnly.as_str();
+            if waits {
                 oldest = oldest.into_iter().chain(status.active_at).min();
             }
         }
@@ -94,7 +98,7 @@ impl Collector for FaultMetrics {
             MetricType::Gauge,
         )?;
         ConstGauge::new(isolated).encode(gauge)?;
-        let help = "Age of the oldest fault that has not ended, 0 if there is none";
+        let help = "Age of the oldest fault that is under way or held, 0 if there is none";
         let name = "gpu_remediator_oldest_open_fault_seconds";
         ConstGauge::new(age).encode(encoder.encode_descriptor(
             name,

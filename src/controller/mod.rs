@@ -2,6 +2,7 @@
 
 pub mod caches;
 pub mod context;
+pub mod displaced;
 pub mod evaluator;
 pub mod execute;
 pub mod fault_metrics;

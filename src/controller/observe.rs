@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::core::{Selector, SelectorExt};
 use kube::runtime::reflector::ObjectRef;
 
 use super::context::Context;
+use super::displaced::{awaited, replacements, root};
 use super::pod_watches::Scope;
-use crate::api::fault_status::{DisplacedPod, Outcome, OwnerRef, RescheduleOutcome};
+use crate::api::fault_status::Outcome;
 use crate::api::policy::{Mode, Step};
 use crate::api::{Phase, RemediationPolicySpec};
 use crate::guards::budget::Usage;
@@ -19,14 +20,11 @@ use crate::guards::truth::Truth;
 use crate::kubernetes::clients::ApiError;
 use crate::kubernetes::nodes::NodeError;
 use crate::kubernetes::views::{NodeView, PodView};
-use crate::kubernetes::{budgets, claims, nodes, owners, pods};
+use crate::kubernetes::{budgets, claims, nodes, pods};
 use crate::prometheus::condition::ask;
 use crate::remediation::drain;
 use crate::remediation::world::{Fault, Finding, FleetFacts, PodFacts, RuleFacts, World};
 use crate::rules::template::{Dialect, PolicyVariables, Template};
-
-/// How long a displaced pod is awaited before its owner is asked whether it still wants it.
-const ASK_OWNER_AFTER: SignedDuration = SignedDuration::from_secs(10);
 
 /// The world could not be observed.
 #[derive(Debug, thiserror::Error)]
@@ -305,104 +303,4 @@ async fn holds_gpu(pod: &PodView, ctx: &Context) -> Result<bool, ObserveError> {
         }
     }
     Ok(false)
-}
-
-async fn root(owner: OwnerRef, namespace: &str, ctx: &Context) -> Result<OwnerRef, ObserveError> {
-    if let Some(root) = ctx.memory.root(&owner.uid) {
-        return Ok(root);
-    }
-    let uid = owner.uid.clone();
-    let root = owners::root(&ctx.clients.act, namespace, owner)
-        .await
-        .map_err(ObserveError::Owner)?;
-    ctx.memory.remember_root(&uid, root.clone());
-    Ok(root)
-}
-
-fn awaited(fault: &Fault) -> impl Iterator<Item = &DisplacedPod> {
-    let pods = fault.status.displaced_pods.iter();
-    pods.filter(|d| d.outcome == RescheduleOutcome::Awaited && d.evicted_at.is_some())
-}
-
-async fn replacements(
-    fault: &Fault,
-    namespaces: &BTreeSet<String>,
-    world: &mut World,
-    now: Timestamp,
-    ctx: &Context,
-) -> Result<(), ObserveError> {
-    let kinds: BTreeSet<_> = awaited(fault)
-        .filter_map(|d| d.owner.as_ref())
-        .map(|o| o.uid.clone())
-        .collect();
-    let mut candidates = Vec::new();
-    for namespace in namespaces {
-        let scope = Scope::Namespace(namespace.clone());
-        let Some(found) = ctx.pods.pods(&scope, &fault.name) else {
-            return Ok(());
-        };
-        for pod in found {
-            // Owners are looked up only for pods that can matter: young ones.
-            let Some(owner) = pods::controller(&pod) else {
-                continue;
-            };
-            if !is_young(&pod, fault) {
-                continue;
-            }
-            let root = root(owner, namespace, ctx).await?;
-            if kinds.contains(&root.uid) {
-                candidates.push(pods::candidate(&pod, Some(root)));
-            }
-        }
-    }
-    world.candidates = Some(candidates);
-    for other in ctx.caches.all_faults() {
-        if other.name_any() != fault.name
-            && let Some(status) = &other.status
-        {
-            let replaced = status
-                .displaced_pods
-                .iter()
-                .filter_map(|d| d.replacement.as_ref());
-            world.taken.extend(replaced.map(|r| r.uid.clone()));
-        }
-    }
-    for displaced in awaited(fault) {
-        let Some(owner) = &displaced.owner else {
-            continue;
-        };
-        let waited = displaced
-            .evicted_at
-            .map(|t| now.duration_since(t))
-            .unwrap_or_default();
-        if waited < ASK_OWNER_AFTER || world.owners.contains_key(&owner.uid) {
-            continue;
-        }
-        let state = match ctx.memory.owner(&owner.uid, now, ASK_OWNER_AFTER) {
-            Some(state) => state,
-            None => {
-                let namespace = &displaced.pod.namespace;
-                let state = owners::state(&ctx.clients.act, namespace, owner)
-                    .await
-                    .map_err(ObserveError::Owner)?;
-                ctx.memory.remember_owner(&owner.uid, state, now);
-                state
-            }
-        };
-        world.owners.insert(owner.uid.clone(), state);
-    }
-    Ok(())
-}
-
-fn is_young(pod: &PodView, fault: &Fault) -> bool {
-    let first = fault
-        .status
-        .displaced_pods
-        .iter()
-        .filter_map(|d| d.evicted_at)
-        .min();
-    let created = pod.creation_timestamp().map(|t| t.0);
-    first
-        .zip(created)
-        .is_some_and(|(first, created)| created + SignedDuration::from_secs(5) >= first)
 }

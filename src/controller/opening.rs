@@ -5,7 +5,7 @@ use std::future::Future;
 use jiff::Timestamp;
 
 use crate::api::fault::RuleRef;
-use crate::rules::state::Alert;
+use crate::rules::alert::Alert;
 use crate::rules::subject::Subject;
 
 /// A firing alert that a fault is to be opened for.

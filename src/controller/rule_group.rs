@@ -1,6 +1,5 @@
 //! One rule group: its rules, asked at the same evaluation time, and what follows from the answers.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt};
@@ -11,8 +10,10 @@ use super::rule_metrics::{RuleLabels, RuleMetrics};
 use crate::api::fault::RuleRef;
 use crate::api::rule::{Rule, RuleGroup, RulePhase, RuleStatus};
 use crate::prometheus::client::Client;
-use crate::rules::answer::{Answer, Labels, Unknown, UnknownReason};
-use crate::rules::state::{Alert, Evaluation, RuleState};
+use crate::rules::activation::{Activation, Activations};
+use crate::rules::alert::Evaluation;
+use crate::rules::answer::{Answer, Unknown, UnknownReason};
+use crate::rules::state::RuleState;
 use crate::rules::subject::SubjectTemplates;
 use crate::rules::template::{Dialect, Template, TemplateError};
 
@@ -21,9 +22,6 @@ const QUERIES_AT_ONCE: usize = 8;
 
 /// How many faults of one rule are opened at once.
 const OPENINGS_AT_ONCE: usize = 16;
-
-/// An alert from the moment its series appeared.
-type Activation = (Labels, Timestamp);
 
 /// Tells whether there is a policy of a name.
 pub type PolicyExists = Arc<dyn Fn(&str) -> bool + Send + Sync>;
@@ -61,8 +59,7 @@ struct Judge {
     state: RuleState,
     subjects: SubjectTemplates,
     message: Template,
-    /// The activations whose fault is open.
-    opened: BTreeSet<Activation>,
+    activations: Activations,
 }
 
 impl GroupRun {
@@ -184,7 +181,7 @@ impl Judge {
             },
             subjects: SubjectTemplates::new(&rule.remediation)?,
             message: Template::parse(message, Dialect::Alert)?,
-            opened: BTreeSet::new(),
+            activations: Activations::default(),
         })
     }
 }
@@ -202,10 +199,14 @@ impl RuleRun {
             metrics.evaluated(&self.labels, slot, Some(UnknownReason::TemplateFailed));
             return;
         };
+        let before = judge.state.last_error().map(|error| error.reason);
         let evaluation = judge.state.evaluate(slot, answer);
         let failed = evaluation.error.as_ref().map(|error| error.reason);
         metrics.evaluated(&self.labels, slot, failed);
-        if let Some(error) = &evaluation.error {
+        // The counter tells how often; the log tells when it began.
+        if let Some(error) = &evaluation.error
+            && failed != before
+        {
             tracing::warn!(
                 rule = %self.reference.name, alert = %self.reference.alert, reason = %error.reason, error = %error.detail,
                 "a rule has no trustworthy answer; nothing opens and nothing closes on it"
@@ -232,8 +233,7 @@ impl RuleRun {
             return;
         }
         let results: Vec<_> = stream::iter(openings)
-            .map(async |opening| {
-                let activation = (opening.alert.labels.clone(), opening.alert.active_at);
+            .map(async |(activation, opening)| {
                 if !may_act() {
                     return (activation, None);
                 }
@@ -252,10 +252,10 @@ impl RuleRun {
             match result {
                 Some(Ok(outcome)) => {
                     tracing::info!(
-                        rule = %self.reference.name, alert = %self.reference.alert, ?outcome, labels = ?activation.0,
+                        rule = %self.reference.name, alert = %self.reference.alert, ?outcome, activation = ?activation,
                         "a rule fires"
                     );
-                    judge.opened.insert(activation);
+                    judge.activations.opened(activation);
                 }
                 Some(Err(error)) => {
                     let cause = error.source.to_string();
@@ -341,31 +341,27 @@ impl Judge {
         rule: &Rule,
         reference: &RuleRef,
         evaluation: &Evaluation,
-    ) -> (Vec<Opening>, Option<String>) {
-        let firing: BTreeMap<_, _> = evaluation
-            .firing
-            .iter()
-            .map(|alert| ((alert.labels.clone(), alert.active_at), alert))
-            .collect();
-        self.opened
-            .retain(|activation| firing.contains_key(activation));
-        let mut complaint = None;
-        let openings = firing
+    ) -> (Vec<(Activation, Opening)>, Option<String>) {
+        let (mut complaint, mut firing) = (None, Vec::new());
+        for alert in &evaluation.firing {
+            match self.subjects.resolve(&alert.labels) {
+                Ok(subject) => firing.push((subject, alert.clone())),
+                Err(error) => complaint = Some(error.to_string()),
+            }
+        }
+        let unopened = self.activations.firing(firing);
+        let openings = unopened
             .into_iter()
-            .filter(|(activation, _)| !self.opened.contains(activation))
-            .filter_map(|(_, alert)| match self.subjects.resolve(&alert.labels) {
-                Ok(subject) => Some(Opening {
+            .map(|(activation, subject, alert)| {
+                let opening = Opening {
                     rule: reference.clone(),
                     policy: rule.remediation.policy.clone(),
                     subject,
                     message: self.message.expand(&alert.labels, alert.value),
-                    alert: Alert::clone(alert),
+                    alert,
                     expr: rule.expr.clone(),
-                }),
-                Err(error) => {
-                    complaint = Some(error.to_string());
-                    None
-                }
+                };
+                (activation, opening)
             })
             .collect();
         (openings, complaint)

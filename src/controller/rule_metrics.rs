@@ -42,7 +42,8 @@ pub struct RuleMetrics {
     failures: Family<FailureLabels, Counter>,
     last_evaluation: Family<RuleLabels, Gauge<f64, AtomicU64>>,
     missed: Counter,
-    prometheus_up: Gauge,
+    /// Absent until the first query: a replica that never asks must not look like one without a Prometheus.
+    prometheus_up: Family<[(&'static str, &'static str); 0], Gauge>,
 }
 
 impl RuleMetrics {
@@ -116,7 +117,7 @@ impl RuleMetrics {
 
     /// Whether Prometheus answered.
     pub fn prometheus_up(&self, up: bool) {
-        self.prometheus_up.set(i64::from(up));
+        self.prometheus_up.get_or_create(&[]).set(i64::from(up));
     }
 }
 
@@ -126,5 +127,29 @@ fn failure(labels: &RuleLabels, reason: UnknownReason) -> FailureLabels {
         group: labels.group.clone(),
         alert: labels.alert.clone(),
         reason: reason.as_str(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_that_never_asked_does_not_say_that_prometheus_is_down() {
+        let mut registry = Registry::default();
+        let metrics = RuleMetrics::register(&mut registry);
+        let text = |registry: &Registry| {
+            let mut text = String::new();
+            prometheus_client::encoding::prometheus_text::encode(&mut text, registry).unwrap();
+            text
+        };
+        assert!(!text(&registry).contains("\ngpu_remediator_prometheus_up"));
+        metrics.prometheus_up(false);
+        assert!(
+            text(&registry).contains("\ngpu_remediator_prometheus_up 0\n"),
+            "{}",
+            text(&registry)
+        );
     }
 }

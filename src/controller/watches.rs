@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use kube::api::Api;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::{WatchStreamExt, watcher};
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::caches::Caches;
+use super::caches::{Caches, FirstList};
 use super::context::Context;
 use crate::api::{GpuFault, GpuFaultRule, Phase, RemediationPolicy};
 use crate::kubernetes::views::{BudgetView, NodeView};
@@ -31,7 +31,11 @@ pub struct Streams {
     budgets: Touched<BudgetView>,
 }
 
-fn open<K>(client: &Client, trim: impl Fn(&mut K) + Send + 'static) -> (Store<K>, Touched<K>)
+fn open<K>(
+    client: &Client,
+    first_lists: &mut Vec<FirstList>,
+    trim: impl Fn(&mut K) + Send + 'static,
+) -> (Store<K>, Touched<K>)
 where
     K: Resource<DynamicType = ()>
         + Clone
@@ -42,23 +46,34 @@ where
         + 'static,
 {
     let (store, writer) = reflector::store();
+    let (read, first_list) = tokio::sync::watch::channel(false);
+    first_lists.push(first_list);
     let stream = watcher(Api::<K>::all(client.clone()), watcher::Config::default())
         .modify(trim)
         .default_backoff()
         .reflect(writer)
+        .inspect_ok(move |event| {
+            if matches!(event, watcher::Event::InitDone) {
+                read.send_replace(true);
+            }
+        })
         .touched_objects();
     (store, stream.boxed())
 }
 
 /// Opens the watches.
 pub fn start(client: &Client) -> (Caches, Streams) {
-    let (faults, fault_stream) = open::<GpuFault>(client, |f| f.metadata.managed_fields = None);
-    let (nodes, node_stream) = open::<NodeView>(client, NodeView::trim);
+    let mut first = Vec::new();
+    let (faults, fault_stream) =
+        open::<GpuFault>(client, &mut first, |f| f.metadata.managed_fields = None);
+    let (nodes, node_stream) = open::<NodeView>(client, &mut first, NodeView::trim);
     let (policies, policy_stream) =
-        open::<RemediationPolicy>(client, |p| p.metadata.managed_fields = None);
-    let (rules, rule_stream) = open::<GpuFaultRule>(client, |r| r.metadata.managed_fields = None);
-    let (budgets, budget_stream) = open::<BudgetView>(client, |b| b.metadata.managed_fields = None);
-    let caches = Caches::new(faults, nodes, policies, rules, budgets);
+        open::<RemediationPolicy>(client, &mut first, |p| p.metadata.managed_fields = None);
+    let (rules, rule_stream) =
+        open::<GpuFaultRule>(client, &mut first, |r| r.metadata.managed_fields = None);
+    let (budgets, budget_stream) =
+        open::<BudgetView>(client, &mut first, |b| b.metadata.managed_fields = None);
+    let caches = Caches::new(faults, nodes, policies, rules, budgets, first);
     let streams = Streams {
         faults: fault_stream,
         nodes: node_stream,

@@ -2,4 +2,5 @@
 
 pub mod budget;
 pub mod condition;
+mod question;
 pub mod truth;

@@ -70,7 +70,10 @@ pub struct NotLeader;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Term {
     transitions: i32,
+    /// Until when we act without another renewal.
     valid_until: Instant,
+    /// When another process may take over, at the earliest.
+    expires: Instant,
 }
 
 /// What others see of our leadership.
@@ -80,10 +83,12 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// Fails unless we are the leader at this very moment. Every destructive call asks first.
-    pub fn check(&self) -> Result<(), NotLeader> {
+    /// Fails unless we are the leader at this very moment. Every destructive call asks first. Answers how long an effect
+    /// that begins now may take: until another process may take over at the earliest.
+    pub fn check(&self) -> Result<Duration, NotLeader> {
+        let now = Instant::now();
         match *self.term.borrow() {
-            Some(term) if Instant::now() < term.valid_until => Ok(()),
+            Some(term) if now < term.valid_until => Ok(term.expires.saturating_duration_since(now)),
             _ => Err(NotLeader),
         }
     }
@@ -147,6 +152,7 @@ pub fn campaign(
         publish,
         observed: None,
         held: None,
+        claimed: None,
     };
     tasks.spawn(async move {
         loop {
@@ -168,6 +174,8 @@ struct Candidate {
     observed: Option<(LeaseSpec, Instant)>,
     /// The Lease as we last wrote it, while we hold it.
     held: Option<Arc<Lease>>,
+    /// The acquire time, in microseconds, of our last claim: what tells our record from another of the same name.
+    claimed: Option<i64>,
 }
 
 impl Candidate {
@@ -210,7 +218,7 @@ impl Candidate {
                     name: Some(self.settings.name.clone()),
                     ..Default::default()
                 },
-                spec: Some(self.spec(0, None)),
+                spec: Some(self.claim(0)),
             };
             return match self
                 .call(
@@ -228,16 +236,29 @@ impl Candidate {
             };
         };
         let spec = lease.spec.clone().unwrap_or_default();
-        let free = spec
-            .holder_identity
-            .as_deref()
-            .unwrap_or_default()
-            .is_empty();
+        let holder = spec.holder_identity.as_deref().unwrap_or_default();
+        // Ours: a claim whose answer was lost, or a term that we could not renew and that nobody else has taken.
+        let free = holder.is_empty() || self.is_ours(&spec);
         if !free && !self.has_expired(&spec) {
             return Ok(());
         }
-        lease.spec = Some(self.spec(spec.lease_transitions.unwrap_or(0) + 1, None));
+        lease.spec = Some(self.claim(spec.lease_transitions.unwrap_or(0) + 1));
         self.replace(lease, began).await
+    }
+
+    /// The record is one that this process wrote. The name alone would not tell: another process could bear it too.
+    fn is_ours(&self, spec: &LeaseSpec) -> bool {
+        let acquired = spec.acquire_time.as_ref().map(|t| t.0.as_microsecond());
+        spec.holder_identity.as_ref() == Some(&self.settings.identity)
+            && acquired.is_some()
+            && acquired == self.claimed
+    }
+
+    /// What to write in order to take the lease.
+    fn claim(&mut self, transitions: i32) -> LeaseSpec {
+        let now = Timestamp::now();
+        self.claimed = Some(now.as_microsecond());
+        self.spec(transitions, MicroTime(now))
     }
 
     /// The holder has shown no sign of life for its whole lease duration, as far as our own clock has seen.
@@ -258,7 +279,8 @@ impl Candidate {
     async fn renew(&mut self, lease: &Lease, began: Instant) -> Result<(), ApiError> {
         let mut wanted = lease.clone();
         let spec = wanted.spec.clone().unwrap_or_default();
-        wanted.spec = Some(self.spec(spec.lease_transitions.unwrap_or(0), spec.acquire_time));
+        let acquired = spec.acquire_time.unwrap_or(MicroTime(Timestamp::now()));
+        wanted.spec = Some(self.spec(spec.lease_transitions.unwrap_or(0), acquired));
         self.replace(wanted, began).await
     }
 
@@ -281,10 +303,7 @@ impl Candidate {
         let lease = self
             .call("reading the lease", self.api.get_opt(&self.settings.name))
             .await?;
-        let ours = lease.filter(|l| {
-            l.spec.as_ref().and_then(|s| s.holder_identity.as_deref())
-                == Some(self.settings.identity.as_str())
-        });
+        let ours = lease.filter(|l| l.spec.as_ref().is_some_and(|s| self.is_ours(s)));
         match (ours, self.held.is_some()) {
             (Some(lease), true) => self.held = Some(Arc::new(lease)),
             (_, true) => self.lose("another process holds the lease"),
@@ -305,9 +324,11 @@ impl Candidate {
         self.held = Some(Arc::new(lease));
         self.observed = None;
         let valid_until = began + self.settings.renew_deadline;
+        let expires = began + self.settings.duration;
         self.publish.send_replace(Some(Term {
             transitions,
             valid_until,
+            expires,
         }));
     }
 
@@ -318,14 +339,14 @@ impl Candidate {
         tracing::warn!(identity = self.settings.identity, why, "no longer leading");
     }
 
-    fn spec(&self, transitions: i32, acquired: Option<MicroTime>) -> LeaseSpec {
+    fn spec(&self, transitions: i32, acquired: MicroTime) -> LeaseSpec {
         let now = MicroTime(Timestamp::now());
         LeaseSpec {
             holder_identity: Some(self.settings.identity.clone()),
             lease_duration_seconds: Some(
                 i32::try_from(self.settings.duration.as_secs()).unwrap_or(i32::MAX),
             ),
-            acquire_time: Some(acquired.unwrap_or_else(|| now.clone())),
+            acquire_time: Some(acquired),
             renew_time: Some(now),
             lease_transitions: Some(transitions),
             ..Default::default()

@@ -11,3 +11,7 @@ pub mod nodes;
 pub mod owners;
 pub mod pods;
 pub mod views;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod lease_tests;

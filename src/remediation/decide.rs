@@ -7,13 +7,23 @@ use super::draft::Draft;
 use super::world::{Fault, NodeFacts, RuleFacts, World};
 use super::{admission, drain, mark, proof, recovery, steps};
 use crate::api::conditions::{self, HoldReason};
-use crate::api::fault_status::{Action, Outcome, Phase, Timeline};
+use crate::api::fault_status::{Action, Attempt, Outcome, Phase, Timeline};
 
 /// How often a fault that waits for an answer of Prometheus looks again.
 pub const POLL: SignedDuration = SignedDuration::from_secs(1);
 
 /// Decides what is to be done next about one fault.
 pub fn decide(fault: &Fault, world: &World, now: Timestamp) -> Decision {
+    let mut decision = next_of(fault, world, now);
+    let phase = decision.status.as_ref().unwrap_or(&fault.status).phase;
+    // A wish that was obeyed, or that came when nothing had failed, must not be kept for the next failure.
+    if fault.retry_requested && phase != Phase::Failed && decision.effect.is_none() {
+        decision.effect = Some(Effect::ClearRetry);
+    }
+    decision
+}
+
+fn next_of(fault: &Fault, world: &World, now: Timestamp) -> Decision {
     let mut draft = Draft::new(fault, now);
     if fault.deleting {
         return delete(fault, world, draft);
@@ -28,12 +38,7 @@ pub fn decide(fault: &Fault, world: &World, now: Timestamp) -> Decision {
     let Some(node) = &world.node else {
         return node_missing(fault, draft);
     };
-    if draft
-        .status
-        .node_uid
-        .as_deref()
-        .is_some_and(|uid| uid != node.uid)
-    {
+    if !is_its_node(&draft, node) {
         let message = format!(
             "Node {:?} was deleted and made again: it is another node",
             node.name
@@ -45,7 +50,7 @@ pub fn decide(fault: &Fault, world: &World, now: Timestamp) -> Decision {
         .status
         .node_uid
         .get_or_insert_with(|| node.uid.clone());
-    if uncordoned_by_person(&draft, node) {
+    if uncordoned_by_person(fault, &draft, node) {
         let message = format!(
             "Node {:?} was uncordoned by somebody: nothing more is done about this fault",
             node.name
@@ -120,9 +125,21 @@ fn node_missing(fault: &Fault, mut draft: Draft) -> Decision {
     draft.on_change()
 }
 
-fn uncordoned_by_person(draft: &Draft, node: &NodeFacts) -> bool {
-    let ours_is_under_way = draft.running(Action::Uncordon, None).is_some();
-    draft.status.isolation.is_some() && mark::uncordoned_by_person(node) && !ours_is_under_way
+/// Our own cordon and uncordon change the node and the mark together. A schedulable node that still carries our mark was
+/// thus uncordoned by somebody else, also where we have not yet seen our own cordon, or are about to undo it. Only a
+/// mark that a former occurrence or a stopped round has left on a Pending fault says nothing: it is removed.
+fn uncordoned_by_person(fault: &Fault, draft: &Draft, node: &NodeFacts) -> bool {
+    let marked = holds_mark(fault, node);
+    let ours_came_through = !marked && draft.running(Action::Uncordon, None).is_some();
+    let acts = draft.status.phase != Phase::Pending;
+    let isolated = (marked && acts) || draft.status.isolation.is_some();
+    isolated && mark::uncordoned_by_person(node) && !ours_came_through
+}
+
+/// The node is the one that the fault is about, and not another of the same name.
+fn is_its_node(draft: &Draft, node: &NodeFacts) -> bool {
+    let known = draft.status.node_uid.as_deref();
+    known.is_none_or(|uid| uid == node.uid)
 }
 
 pub(super) fn holds_mark(fault: &Fault, node: &NodeFacts) -> bool {
@@ -138,10 +155,7 @@ fn pending(
     mut draft: Draft,
     now: Timestamp,
 ) -> Decision {
-    if fault.spec.rule_ref.is_some()
-        && world.rule == RuleFacts::Silent
-        && draft.status.isolation.is_none()
-    {
+    if fault.spec.rule_ref.is_some() && world.rule == RuleFacts::Silent {
         if let Some(decision) = healthy_without_action(world, &mut draft) {
             return draft.perform_then(None, decision);
         }
@@ -191,7 +205,7 @@ fn pending(
 /// Silence alone is no evidence.
 fn healthy_without_action(world: &World, draft: &mut Draft) -> Option<Next> {
     let (policy, finding) = (world.policy.as_ref()?, world.health.as_ref()?);
-    draft.status.healthy_since = proof::since(draft.status.healthy_since, finding);
+    draft.status.healthy_since = proof::since(draft.status.healthy_since, finding, draft.now());
     let hold = policy.recovery.healthy.hold.as_signed();
     if !proof::is_complete(draft.status.healthy_since, hold, finding) {
         return None;
@@ -234,9 +248,8 @@ fn failed(fault: &Fault, mut draft: Draft) -> Decision {
 
 /// A fault that is over: clean what a crash may have left, watch for its return, delete it after its retention.
 fn ended(fault: &Fault, world: &World, mut draft: Draft, now: Timestamp) -> Decision {
-    if world.node.as_ref().is_some_and(|node| {
-        draft.status.node_uid.as_deref() == Some(node.uid.as_str()) && holds_mark(fault, node)
-    }) {
+    let node = world.node.as_ref();
+    if node.is_some_and(|n| is_its_node(&draft, n) && holds_mark(fault, n)) {
         return draft.perform(Effect::Uncordon);
     }
     let returned = draft.status.phase == Phase::Recovered
@@ -274,7 +287,11 @@ fn ended(fault: &Fault, world: &World, mut draft: Draft, now: Timestamp) -> Deci
 }
 
 fn delete(fault: &Fault, world: &World, mut draft: Draft) -> Decision {
-    let Some(node) = world.node.as_ref().filter(|n| holds_mark(fault, n)) else {
+    let node = world.node.as_ref().filter(|n| is_its_node(&draft, n));
+    let cordoning = |a: &Attempt| a.action == Action::Cordon && a.outcome == Outcome::Running;
+    // A cordon whose answer we have not seen may stand on the node although our view of it does not show it yet.
+    let may_be_marked = draft.status.attempts.iter().any(cordoning);
+    let Some(node) = node.filter(|n| holds_mark(fault, n) || may_be_marked) else {
         return draft.perform(Effect::RemoveFinalizer);
     };
     if draft.running(Action::Uncordon, None).is_none() {

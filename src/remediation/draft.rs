@@ -36,6 +36,11 @@ impl Draft {
         }
     }
 
+    /// The time of the decision.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
     /// Sets one condition.
     pub fn condition(&mut self, type_: &str, status: Option<bool>, reason: &str, message: &str) {
         let list = &mut self.status.conditions;
@@ -96,10 +101,20 @@ impl Draft {
         }
     }
 
+    /// No guard holds the fault any more.
+    pub fn release(&mut self, reason: &str, message: &str) {
+        for condition in [conditions::PAUSED, conditions::STOPPED] {
+            if conditions::is_true(&self.status.conditions, condition) {
+                self.condition(condition, Some(false), reason, message);
+            }
+        }
+    }
+
     /// The fault has ended, or has failed.
     pub fn end(&mut self, phase: Phase, reason: &'static str, message: impl Into<String>) {
         let message = message.into();
         let succeeded = phase == Phase::Recovered;
+        self.release("Ended", "The fault has ended");
         self.condition(conditions::SUCCEEDED, Some(succeeded), reason, &message);
         self.status.timeline.ended_at = Some(self.now);
         self.status.healthy_since = None;
@@ -180,14 +195,14 @@ impl Draft {
     pub fn reopen(&mut self, active_at: Timestamp, why: &str) {
         let status = &mut self.status;
         status.occurrence += 1;
-        status.round = 1;
+        // Rounds and attempts are counted on, so that no attempt of the former occurrence is taken for one of this.
+        status.round += 1;
         status.active_at = Some(active_at);
         status.plan.clear();
         status.isolation = None;
         status.displaced_pods.clear();
         status.healthy_since = None;
         status.timeline = Timeline::default();
-        status.attempts.clear();
         status.conditions.clear();
         let occurrence = status.occurrence;
         let message = format!("{why}; occurrence {occurrence}");

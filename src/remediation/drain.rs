@@ -1,12 +1,12 @@
 //! Which GPU pods go, in which order, and who is displaced. Only pods that hold a GPU are ever looked at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::world::PodFacts;
 use crate::api::GpuFaultStatus;
-use crate::api::fault_status::{DisplacedPod, Outcome, PodRef, RescheduleOutcome};
+use crate::api::fault_status::{Attempt, DisplacedPod, Outcome, Phase, PodRef, RescheduleOutcome};
 
 /// How many pods a sentence names before it counts.
 const NAMED: usize = 10;
@@ -65,9 +65,23 @@ pub fn plan(targets: &[&PodFacts], allowed: &BTreeMap<String, i32>, now: Timesta
     plan
 }
 
-/// Writes down which pods the attempt is about, before any eviction is asked for.
+/// The pods whose eviction the API server has not accepted yet. Until the watch shows that they are ending, another call
+/// would only repeat the first.
+pub fn not_yet_evicted<'a>(status: &GpuFaultStatus, targets: &[&'a PodFacts]) -> Vec<&'a PodFacts> {
+    let evicted: BTreeSet<_> = status
+        .displaced_pods
+        .iter()
+        .filter(|d| d.evicted_at.is_some())
+        .map(|d| d.pod.uid.as_str())
+        .collect();
+    let waits = |t: &&&PodFacts| !evicted.contains(t.pod.uid.as_str());
+    targets.iter().filter(waits).copied().collect()
+}
+
+/// Writes down which pods the attempt is about, before any eviction is asked for. A pod that somebody else is ending
+/// already is waited for, but not displaced by us.
 pub fn intend(status: &mut GpuFaultStatus, attempt: usize, targets: &[&PodFacts]) {
-    for target in targets {
+    for target in targets.iter().filter(|t| !t.terminating) {
         let listed = &mut status.attempts[attempt].pods;
         if !listed.contains(&target.pod) {
             listed.push(target.pod.clone());
@@ -82,6 +96,7 @@ pub fn intend(status: &mut GpuFaultStatus, attempt: usize, targets: &[&PodFacts]
                 owner: target.owner.clone(),
                 slot: target.slot.clone(),
                 evicted_at: None,
+                evicted_after: None,
                 replacement: None,
                 outcome: RescheduleOutcome::Awaited,
                 failure_reason: None,
@@ -98,8 +113,12 @@ pub fn note_gone(status: &mut GpuFaultStatus, pods: &[PodFacts], now: Timestamp)
         .iter_mut()
         .filter(|d| d.evicted_at.is_none())
     {
-        let there = pods.iter().find(|p| p.pod.uid == displaced.pod.uid);
+        let uid = &displaced.pod.uid;
+        let there = pods.iter().find(|p| p.pod.uid == *uid);
         if there.is_none_or(|p| p.terminating) {
+            let intends = |a: &&Attempt| a.pods.iter().any(|p| p.uid == *uid);
+            let attempt = status.attempts.iter().rev().find(intends);
+            displaced.evicted_after = attempt.map(|a| a.started_at);
             displaced.evicted_at = Some(now);
         }
     }
@@ -138,7 +157,8 @@ pub fn stayed(status: &GpuFaultStatus) -> &[PodRef] {
         .attempts
         .iter()
         .rev()
-        .find(|a| a.outcome == Outcome::Failed);
+        .find(|a| a.outcome == Outcome::Failed)
+        .filter(|_| status.phase == Phase::Failed);
     failed.map(|a| a.stayed.as_slice()).unwrap_or_default()
 }
 

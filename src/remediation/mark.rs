@@ -33,16 +33,19 @@ impl CordonMark {
     }
 }
 
-/// How the node must change so that it is cordoned on behalf of the fault; `None`: it is already.
+/// How the node must change so that it is cordoned on behalf of the fault; `None`: it has been already.
 pub fn cordon(node: &NodeFacts, fault: &str, uid: &str) -> Option<NodeChange> {
     let mut mark = node.mark.clone().unwrap_or_else(|| CordonMark {
         // A mark that someone made unreadable tells us nothing: then the cordon is not ours to undo.
         owned: !node.unschedulable && !node.mark_unreadable,
         faults: BTreeMap::new(),
     });
-    if mark.holds(fault, uid) && node.unschedulable {
+    if mark.holds(fault, uid) {
+        // A schedulable node with this mark was uncordoned by a person, and is not cordoned again.
         return None;
     }
+    // Whoever had cordoned the node before has uncordoned it: this cordon is ours, whatever the mark still says.
+    mark.owned |= !node.unschedulable && !node.mark_unreadable;
     mark.faults.insert(fault.to_string(), uid.to_string());
     Some(NodeChange {
         unschedulable: (!node.unschedulable).then_some(true),
@@ -127,6 +130,26 @@ pub(crate) mod tests {
         let mut n = node(false);
         n.mark_unreadable = true;
         assert!(!cordon(&n, "f", "1").unwrap().mark.unwrap().owned);
+    }
+
+    #[test]
+    fn a_person_who_uncordons_is_obeyed() {
+        let mut n = node(false);
+        let change = cordon(&n, "f", "1").unwrap();
+        apply(&mut n, change);
+        n.unschedulable = false;
+        assert_eq!(cordon(&n, "f", "1"), None);
+    }
+
+    #[test]
+    fn a_cordon_after_the_persons_own_was_lifted_is_ours() {
+        let mut n = node(true);
+        let change = cordon(&n, "f", "1").unwrap();
+        apply(&mut n, change);
+        n.unschedulable = false;
+        let change = cordon(&n, "g", "1").unwrap();
+        apply(&mut n, change);
+        assert!(n.unschedulable && n.mark.as_ref().unwrap().owned);
     }
 
     #[test]

@@ -16,3 +16,7 @@ pub mod world;
 pub use decide::decide;
 pub use decision::{Decision, Effect, Next, Notice, Observation};
 pub use world::{Fault, World};
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests;

@@ -7,9 +7,10 @@ use super::world::Finding;
 /// Two looks that are further apart than this leave a gap: what happened in between is unknown.
 pub const LONGEST_GAP: SignedDuration = SignedDuration::from_secs(15);
 
-/// Since when the proof has held, given since when it had held before this finding.
-pub fn since(before: Option<Timestamp>, finding: &Finding) -> Option<Timestamp> {
-    if finding.holds != Some(true) {
+/// Since when the proof has held, given since when it had held before this finding. An answer that has grown old proves
+/// nothing about now.
+pub fn since(before: Option<Timestamp>, finding: &Finding, now: Timestamp) -> Option<Timestamp> {
+    if finding.holds != Some(true) || now.duration_since(finding.asked_at) > LONGEST_GAP {
         return None;
     }
     let watched = finding
@@ -46,9 +47,12 @@ mod tests {
 
     #[test]
     fn it_counts_from_the_first_look() {
-        assert_eq!(since(None, &finding(Some(true), 5, None)), Some(at(5)));
         assert_eq!(
-            since(Some(at(5)), &finding(Some(true), 6, Some(5))),
+            since(None, &finding(Some(true), 5, None), at(5)),
+            Some(at(5))
+        );
+        assert_eq!(
+            since(Some(at(5)), &finding(Some(true), 6, Some(5)), at(6)),
             Some(at(5))
         );
         assert!(is_complete(
@@ -65,26 +69,36 @@ mod tests {
 
     #[test]
     fn unknown_and_false_start_it_anew() {
-        assert_eq!(since(Some(at(1)), &finding(None, 5, Some(4))), None);
-        assert_eq!(since(Some(at(1)), &finding(Some(false), 5, Some(4))), None);
+        assert_eq!(since(Some(at(1)), &finding(None, 5, Some(4)), at(5)), None);
+        assert_eq!(
+            since(Some(at(1)), &finding(Some(false), 5, Some(4)), at(5)),
+            None
+        );
     }
 
     #[test]
     fn nobody_looked_while_the_controller_was_down() {
         assert_eq!(
-            since(Some(at(1)), &finding(Some(true), 500, None)),
+            since(Some(at(1)), &finding(Some(true), 500, None), at(500)),
             Some(at(500))
         );
         assert_eq!(
-            since(Some(at(1)), &finding(Some(true), 500, Some(1))),
+            since(Some(at(1)), &finding(Some(true), 500, Some(1)), at(500)),
             Some(at(500))
         );
     }
 
     #[test]
+    fn an_old_answer_proves_nothing() {
+        let old = finding(Some(true), 6, Some(5));
+        assert_eq!(since(Some(at(1)), &old, at(21)), Some(at(1)));
+        assert_eq!(since(Some(at(1)), &old, at(22)), None);
+    }
+
+    #[test]
     fn a_clock_that_was_set_back_starts_it_anew() {
         assert_eq!(
-            since(Some(at(900)), &finding(Some(true), 5, Some(4))),
+            since(Some(at(900)), &finding(Some(true), 5, Some(4)), at(5)),
             Some(at(5))
         );
     }

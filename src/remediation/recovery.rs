@@ -25,10 +25,10 @@ pub(super) fn prove(
     mut draft: Draft,
     now: Timestamp,
 ) -> Decision {
-    if let Some(attempt) = draft.running(Action::Uncordon, None) {
-        if holds_mark(fault, node) {
-            return draft.perform(Effect::Uncordon);
-        }
+    let uncordoning = draft.running(Action::Uncordon, None);
+    if let Some(attempt) = uncordoning
+        && !holds_mark(fault, node)
+    {
         draft.finish(
             attempt,
             Outcome::Succeeded,
@@ -46,7 +46,7 @@ pub(super) fn prove(
         draft.reason("ProvingHealth", "The health query has not been asked yet");
         return draft.perform_then(None, Next::Now);
     };
-    let since = proof::since(draft.status.healthy_since, finding);
+    let since = proof::since(draft.status.healthy_since, finding, now);
     draft.status.healthy_since = since;
     let (word, sentence) = match finding.holds {
         Some(true) => (
@@ -75,6 +75,10 @@ pub(super) fn prove(
         policy.recovery.healthy.hold
     );
     draft.reason("HealthProven", message.clone());
+    if uncordoning.is_some() {
+        // Its first try was lost. The proof that it was begun with may have grown old since; this one has not.
+        return draft.perform(Effect::Uncordon);
+    }
     draft.notice(false, "HealthProven", message);
     if !holds_mark(fault, node) {
         return recovered(node, draft, now);

@@ -10,7 +10,7 @@ use super::draft::Draft;
 use super::world::{Fault, NodeFacts, World};
 use super::{admission, drain, proof, recovery};
 use crate::api::conditions::{self, HoldReason};
-use crate::api::fault_status::{Action, Attempt, Isolation, Outcome, Phase};
+use crate::api::fault_status::{Action, Attempt, DisplacedPod, Isolation, Outcome, Phase};
 use crate::api::policy::{EvictPods, Step, Verify};
 
 /// Goes on with the first step that is not done in this round.
@@ -70,6 +70,7 @@ fn cordon(
     let attempt = draft.running(Action::Cordon, Some(step));
     if node.unschedulable && holds_mark(fault, node) {
         let attempt = attempt.unwrap_or_else(|| draft.begin(Action::Cordon, Some(step)));
+        resume(&mut draft, attempt, now);
         let owned = node.mark.as_ref().is_some_and(|m| m.owned);
         let message = if owned {
             format!("Node {:?} is cordoned", node.name)
@@ -117,9 +118,11 @@ fn evict(
     if targets.is_empty() {
         let attempt = attempt.unwrap_or_else(|| draft.begin(Action::EvictPods, Some(step)));
         resume(&mut draft, attempt, now);
-        let count = draft.status.attempts[attempt].pods.len();
+        let evicted = |d: &&DisplacedPod| d.evicted_at.is_some();
+        let count = draft.status.displaced_pods.iter().filter(evicted).count();
         let message = format!("{count} GPU pods were evicted and are gone");
         draft.finish(attempt, Outcome::Succeeded, message.clone());
+        drain::forget_unevicted(&mut draft.status);
         draft.status.timeline.drained_at = Some(now);
         draft.condition(conditions::DRAINED, Some(true), "GpuPodsGone", &message);
         draft.reason("Drained", message.clone());
@@ -175,7 +178,11 @@ fn evict(
     let attempt = attempt.unwrap_or_else(|| draft.begin(Action::EvictPods, Some(step)));
     resume(&mut draft, attempt, now);
     drain::intend(&mut draft.status, attempt, &targets);
-    let plan = drain::plan(&targets, &world.disruptions_allowed, now);
+    let plan = drain::plan(
+        &drain::not_yet_evicted(&draft.status, &targets),
+        &world.disruptions_allowed,
+        now,
+    );
     if !plan.evict.is_empty() {
         draft.reason(
             "Evicting",
@@ -237,8 +244,14 @@ fn verify(
         draft.reason("Verifying", "The verification query has not been asked yet");
         return Break(draft.after(POLL));
     };
-    let since = proof::since(draft.status.attempts[attempt].proven_since, finding);
+    let since = proof::since(draft.status.attempts[attempt].proven_since, finding, now);
     draft.status.attempts[attempt].proven_since = since;
+    if finding.holds.is_some() {
+        resume(&mut draft, attempt, now);
+    } else {
+        // Time without an answer says nothing about the repair: it does not count against the deadline.
+        draft.status.attempts[attempt].held_since.get_or_insert(now);
+    }
     if proof::is_complete(since, parameters.hold.as_signed(), finding) {
         let message = format!("The verification query has held for {}", parameters.hold);
         draft.finish(attempt, Outcome::Succeeded, message.clone());
@@ -303,22 +316,13 @@ fn held(
     draft.after(POLL)
 }
 
-/// The guards let the attempt go on: the time of the hold does not count against its deadline.
+/// Nothing holds the attempt any more: the time of the hold does not count against its deadline.
 fn resume(draft: &mut Draft, attempt: usize, now: Timestamp) {
     let attempt = &mut draft.status.attempts[attempt];
     if let Some(since) = attempt.held_since.take() {
         attempt.held_millis += u64::try_from(now.duration_since(since).as_millis()).unwrap_or(0);
     }
-    for condition in [conditions::PAUSED, conditions::STOPPED] {
-        if conditions::is_true(&draft.status.conditions, condition) {
-            draft.condition(
-                condition,
-                Some(false),
-                "Released",
-                "No guard holds any more",
-            );
-        }
-    }
+    draft.release("Released", "No guard holds any more");
 }
 
 /// How long the attempt has run, without the time that guards held it.

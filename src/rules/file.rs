@@ -119,11 +119,16 @@ impl RuleFile {
     ///
     /// `verdict` is why Prometheus refuses the expression, or `None` when it accepts it.
     pub fn judged(&mut self, text: &str, expression: &Expression, verdict: Option<&str>) {
-        self.problems
-            .retain(|problem| problem.check != Check::BadPromql || problem.span != expression.span);
+        self.problems.retain(|problem| {
+            problem.check != Check::BadPromql || problem.span.start != expression.span.start
+        });
         let mut problems = Problems::of(text);
         match verdict {
             Some(message) => {
+                // The place in front is in the words of the request that was sent.
+                let message = message
+                    .strip_prefix("invalid parameter \"query\": ")
+                    .unwrap_or(message);
                 problems.error(
                     Check::BadPromql,
                     expression.span.clone(),

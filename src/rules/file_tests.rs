@@ -109,6 +109,32 @@ fn all_problems_are_found_each_at_its_place_and_nothing_is_half_applied() {
 }
 
 #[test]
+fn the_word_of_prometheus_takes_the_place_of_the_parsers() {
+    let text = "groups:\n- name: g\n  rules:\n  - alert: A\n    expr: |\n      rate(x[5m+1m])\n    remediation: {policy: p}\n";
+    let read = || {
+        let file = RuleFile::read(text);
+        let expression = file.expressions[0].clone();
+        (file, expression)
+    };
+    let (mut file, expression) = read();
+    assert!(!expression.understood);
+    file.judged(
+        text,
+        &expression,
+        Some("invalid parameter \"query\": 1:8: parse error"),
+    );
+    assert_eq!(file.problems.len(), 1);
+    assert_eq!(
+        file.problems[0].message,
+        "Prometheus refuses the expression: 1:8: parse error"
+    );
+    let (mut file, expression) = read();
+    file.judged(text, &expression, None);
+    assert_eq!(file.problems.len(), 1);
+    assert_eq!(file.problems[0].severity, Severity::Warning);
+}
+
+#[test]
 fn a_field_in_another_spelling_is_recognised() {
     let file = RuleFile::read(
         "groups:\n- name: g\n  queryOffset: 1s\n  rules: [{alert: A, expr: x, remediation: {policy: p}}]\n",

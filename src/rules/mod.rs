@@ -1,6 +1,9 @@
 //! What is a fault: rule files, their lint, and the state of pending and firing alerts. Pure.
 
+pub mod activation;
+pub mod alert;
 pub mod answer;
+mod fields;
 pub mod file;
 pub mod lint;
 pub mod problem;

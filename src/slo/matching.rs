@@ -99,14 +99,23 @@ pub fn follow(displaced: &mut [DisplacedPod], search: &Search<'_>) -> Vec<Option
             .and_then(|r| search.candidates.iter().find(|c| c.uid == r.uid));
         let found = match known.filter(|c| !c.ending) {
             Some(candidate) => Some(candidate),
-            None => best(pod, &owner, evicted_at, search, &taken),
+            None => {
+                let earliest = pod.evicted_after.unwrap_or(evicted_at);
+                best(pod, &owner, earliest, search, &taken)
+            }
         };
-        pod.replacement = found.map(|c| Replacement {
+        let seen = found.map(|c| Replacement {
             name: c.name.clone(),
             uid: c.uid.clone(),
             node: c.node.clone(),
             ready_at: c.ready_since,
         });
+        // That the same pod is bound and starts is not worth a write of the object; who it is and how it ends is.
+        let is_other = pod.replacement.as_ref().map(|r| &r.uid) != seen.as_ref().map(|r| &r.uid);
+        let is_late = search.now.duration_since(evicted_at) >= search.deadline;
+        if is_other || is_late || found.is_some_and(|c| c.ready_since.is_some()) {
+            pod.replacement = seen;
+        }
         if let Some(candidate) = found {
             taken.insert(candidate.uid.clone());
             let elsewhere = candidate
@@ -130,7 +139,7 @@ pub fn follow(displaced: &mut [DisplacedPod], search: &Search<'_>) -> Vec<Option
             }
             _ => {}
         }
-        if search.now.duration_since(evicted_at) >= search.deadline {
+        if is_late {
             verdicts.push(Some(fail(pod, failure(found, search.faulty_node))));
         }
     }
@@ -146,7 +155,7 @@ fn fail(pod: &mut DisplacedPod, reason: &str) -> String {
 fn best<'a>(
     pod: &DisplacedPod,
     owner: &OwnerRef,
-    evicted_at: Timestamp,
+    earliest: Timestamp,
     search: &Search<'a>,
     taken: &BTreeSet<String>,
 ) -> Option<&'a Candidate> {
@@ -157,7 +166,7 @@ fn best<'a>(
             c.namespace == pod.pod.namespace
                 && c.owner.as_ref().is_some_and(|o| o.uid == owner.uid)
                 && c.slot == pod.slot
-                && c.created + SKEW >= evicted_at
+                && c.created + SKEW >= earliest
                 && !c.ending
                 && !taken.contains(&c.uid)
         })

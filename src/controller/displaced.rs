@@ -1,0 +1,124 @@
+//! Displaced pods: who may have taken their place, and whether their owners still want them.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+
+use super::context::Context;
+use super::observe::ObserveError;
+use super::pod_watches::Scope;
+use crate::api::fault_status::{DisplacedPod, OwnerRef, RescheduleOutcome};
+use crate::kubernetes::views::PodView;
+use crate::kubernetes::{owners, pods};
+use crate::remediation::world::{Fault, World};
+
+/// How long a displaced pod is awaited before its owner is asked whether it still wants it.
+const ASK_OWNER_AFTER: SignedDuration = SignedDuration::from_secs(10);
+
+/// The root owner of an owner, looked up once.
+pub(super) async fn root(
+    owner: OwnerRef,
+    namespace: &str,
+    ctx: &Context,
+) -> Result<OwnerRef, ObserveError> {
+    if let Some(root) = ctx.memory.root(&owner.uid) {
+        return Ok(root);
+    }
+    let uid = owner.uid.clone();
+    let root = owners::root(&ctx.clients.act, namespace, owner)
+        .await
+        .map_err(ObserveError::Owner)?;
+    ctx.memory.remember_root(&uid, root.clone());
+    Ok(root)
+}
+
+/// The displaced pods whose replacement is awaited.
+pub(super) fn awaited(fault: &Fault) -> impl Iterator<Item = &DisplacedPod> {
+    let pods = fault.status.displaced_pods.iter();
+    pods.filter(|d| d.outcome == RescheduleOutcome::Awaited && d.evicted_at.is_some())
+}
+
+/// Fills in who may be a replacement, who is one already, and what the owners want.
+pub(super) async fn replacements(
+    fault: &Fault,
+    namespaces: &BTreeSet<String>,
+    world: &mut World,
+    now: Timestamp,
+    ctx: &Context,
+) -> Result<(), ObserveError> {
+    let kinds: BTreeSet<_> = awaited(fault)
+        .filter_map(|d| d.owner.as_ref())
+        .map(|o| o.uid.clone())
+        .collect();
+    let mut candidates = Vec::new();
+    for namespace in namespaces {
+        let scope = Scope::Namespace(namespace.clone());
+        let Some(found) = ctx.pods.pods(&scope, &fault.name) else {
+            return Ok(());
+        };
+        for pod in found {
+            // Owners are looked up only for pods that can matter: young ones.
+            let Some(owner) = pods::controller(&pod) else {
+                continue;
+            };
+            if !is_young(&pod, fault) {
+                continue;
+            }
+            let root = root(owner, namespace, ctx).await?;
+            if kinds.contains(&root.uid) {
+                candidates.push(pods::candidate(&pod, Some(root)));
+            }
+        }
+    }
+    world.candidates = Some(candidates);
+    for other in ctx.caches.all_faults() {
+        if other.name_any() != fault.name
+            && let Some(status) = &other.status
+        {
+            let replaced = status
+                .displaced_pods
+                .iter()
+                .filter_map(|d| d.replacement.as_ref());
+            world.taken.extend(replaced.map(|r| r.uid.clone()));
+        }
+    }
+    for displaced in awaited(fault) {
+        let Some(owner) = &displaced.owner else {
+            continue;
+        };
+        let waited = displaced
+            .evicted_at
+            .map(|t| now.duration_since(t))
+            .unwrap_or_default();
+        if waited < ASK_OWNER_AFTER || world.owners.contains_key(&owner.uid) {
+            continue;
+        }
+        let state = match ctx.memory.owner(&owner.uid, now, ASK_OWNER_AFTER) {
+            Some(state) => state,
+            None => {
+                let namespace = &displaced.pod.namespace;
+                let state = owners::state(&ctx.clients.act, namespace, owner)
+                    .await
+                    .map_err(ObserveError::Owner)?;
+                ctx.memory.remember_owner(&owner.uid, state, now);
+                state
+            }
+        };
+        world.owners.insert(owner.uid.clone(), state);
+    }
+    Ok(())
+}
+
+fn is_young(pod: &PodView, fault: &Fault) -> bool {
+    let first = fault
+        .status
+        .displaced_pods
+        .iter()
+        .filter_map(|d| d.evicted_at)
+        .min();
+    let created = pod.creation_timestamp().map(|t| t.0);
+    first
+        .zip(created)
+        .is_some_and(|(first, created)| created + SignedDuration::from_secs(5) >= first)
+}

@@ -1,0 +1,211 @@
+//! The chart on a real API server: it is accepted, and it gives the rights
+//! that the product needs and no more.
+
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::json;
+
+use crate::harness::chart::{self, NAMESPACE};
+use crate::harness::cluster::Cluster;
+use crate::harness::tools::{helm, kubectl, repository};
+use crate::harness::wait::{eventually, seconds};
+use crate::harness::{kubeconfig, nodes};
+
+#[test]
+fn helm_lint_finds_nothing() {
+    let home = tempfile::tempdir().expect("a folder");
+    let chart = repository("charts/gpu-remediator");
+    for settings in [
+        "crds.keep=true",
+        "podMonitor.enabled=true,serviceMonitor.enabled=true,prometheusRule.enabled=true",
+        "exporter.enabled=false,crds.install=false",
+    ] {
+        let chart = chart.to_str().expect("a path of text");
+        helm(
+            home.path(),
+            [
+                "lint",
+                "--strict",
+                chart,
+                "--kube-version",
+                "1.36.3",
+                "--set",
+                settings,
+            ],
+        )
+        .expect_ok(&format!("helm lint --set {settings}"));
+    }
+}
+
+#[test]
+fn values_that_cannot_work_are_refused_with_their_name() {
+    let home = tempfile::tempdir().expect("a folder");
+    let chart = repository("charts/gpu-remediator");
+    let chart = chart.to_str().expect("a path of text");
+    for (setting, named) in [
+        ("controller.replicas=0", "/controller/replicas"),
+        ("controller.replica=2", "replica"),
+        ("prometheus.url=prometheus:9090", "/prometheus/url"),
+        (
+            "prometheus.url=http://user:secret@prometheus:9090",
+            "/prometheus/url",
+        ),
+        (
+            "controller.leaderElection.leaseDuration=15",
+            "/controller/leaderElection/leaseDuration",
+        ),
+        ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
+    ] {
+        let answer = helm(
+            home.path(),
+            [
+                "template",
+                "x",
+                chart,
+                "--kube-version",
+                "1.36.3",
+                "--set",
+                setting,
+            ],
+        );
+        assert!(!answer.ok, "{setting} was taken");
+        assert!(
+            answer.stderr.contains(named),
+            "{setting}: {}",
+            answer.stderr
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_chart_is_accepted_and_runs_an_exporter_on_every_gpu_node() {
+    let cluster = Cluster::start().await;
+    nodes::create(&cluster.admin, "gpu-a", "zone-1").await;
+    nodes::create(&cluster.admin, "gpu-b", "zone-1").await;
+    chart::install(&cluster).await;
+
+    // What was applied is applied again without a change or a conflict.
+    let again = kubectl(
+        cluster.admin_kubeconfig(),
+        ["apply", "--server-side", "-n", NAMESPACE, "-f", "-"],
+        &chart::render(&cluster, &[]),
+    )
+    .expect_ok("kubectl apply once more");
+    assert!(!again.contains("created"), "{again}");
+
+    let daemons: Api<DaemonSet> = Api::namespaced(cluster.admin.clone(), NAMESPACE);
+    eventually(seconds(40), "an exporter on both nodes", async || {
+        let status = daemons
+            .get("gpu-remediator-exporter")
+            .await
+            .map_err(|error| error.to_string())?
+            .status
+            .ok_or("no status")?;
+        if status.desired_number_scheduled == 2 && status.number_ready == 2 {
+            return Ok(());
+        }
+        Err(format!(
+            "{} of {} ready",
+            status.number_ready, status.desired_number_scheduled
+        ))
+    })
+    .await;
+    let deployments: Api<Deployment> = Api::namespaced(cluster.admin.clone(), NAMESPACE);
+    eventually(seconds(40), "both controllers", async || {
+        let status = deployments
+            .get("gpu-remediator-controller")
+            .await
+            .map_err(|error| error.to_string())?
+            .status
+            .ok_or("no status")?;
+        match status.ready_replicas {
+            Some(2) => Ok(()),
+            other => Err(format!("{other:?} ready")),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_controller_may_do_its_work_and_nothing_besides() {
+    let cluster = Cluster::start().await;
+    let product = chart::install(&cluster).await;
+    let client = kubeconfig::client(&product).await;
+    let may = async |verb: &str, resource: &str, namespace: &str| {
+        may(&client, verb, resource, namespace).await
+    };
+    for (verb, resource) in [
+        ("patch", "nodes"),
+        ("watch", "pods"),
+        ("create", "pods/eviction"),
+        ("list", "poddisruptionbudgets.policy"),
+        ("get", "deployments.apps"),
+        ("create", "gpufaults.gpu-remediator.dev"),
+        ("delete", "gpufaults.gpu-remediator.dev"),
+        ("update", "gpufaults.gpu-remediator.dev/status"),
+        ("patch", "gpufaultrules.gpu-remediator.dev/status"),
+        ("patch", "remediationpolicies.gpu-remediator.dev/status"),
+        ("create", "events.events.k8s.io"),
+    ] {
+        assert!(
+            may(verb, resource, "inference").await,
+            "{verb} {resource} is denied"
+        );
+    }
+    assert!(may("update", "leases.coordination.k8s.io", NAMESPACE).await);
+
+    for (verb, resource) in [
+        ("delete", "nodes"),
+        ("create", "nodes"),
+        ("patch", "nodes/status"),
+        ("delete", "pods"),
+        ("get", "pods"),
+        ("update", "gpufaults.gpu-remediator.dev"),
+        ("create", "pods"),
+        ("patch", "pods"),
+        ("create", "pods/exec"),
+        ("create", "pods/binding"),
+        ("create", "serviceaccounts/token"),
+        ("get", "secrets"),
+        ("list", "configmaps"),
+        ("patch", "deployments.apps"),
+        ("delete", "poddisruptionbudgets.policy"),
+        ("create", "gpufaultrules.gpu-remediator.dev"),
+        ("patch", "gpufaultrules.gpu-remediator.dev"),
+        ("delete", "remediationpolicies.gpu-remediator.dev"),
+        ("create", "clusterrolebindings.rbac.authorization.k8s.io"),
+        ("update", "leases.coordination.k8s.io"),
+        ("*", "*.*"),
+    ] {
+        assert!(
+            !may(verb, resource, "inference").await,
+            "{verb} {resource} is allowed"
+        );
+    }
+}
+
+/// Whether the user of `client` may do `verb` on `resource`, which is written
+/// `RESOURCE[.GROUP][/SUBRESOURCE]`, in `namespace`.
+async fn may(client: &Client, verb: &str, resource: &str, namespace: &str) -> bool {
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
+    let review: SelfSubjectAccessReview = serde_json::from_value(json!({
+        "spec": {"resourceAttributes": {
+            "verb": verb,
+            "group": group,
+            "resource": resource,
+            "subresource": subresource,
+            "namespace": namespace,
+        }},
+    }))
+    .expect("a review");
+    Api::<SelfSubjectAccessReview>::all(client.clone())
+        .create(&PostParams::default(), &review)
+        .await
+        .expect("everyone may ask about themselves")
+        .status
+        .expect("a review is answered")
+        .allowed
+}
