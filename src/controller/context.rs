@@ -71,6 +71,9 @@ struct Inner {
     rules: HashMap<String, RuleFacts>,
 }
 
+/// More owners than this are not remembered; looking one up again costs a request.
+const MOST_OWNERS: usize = 10_000;
+
 /// The longest wait between two tries after failures.
 const LONGEST_BACKOFF: SignedDuration = SignedDuration::from_secs(30);
 
@@ -186,16 +189,23 @@ impl Memory {
         self.with(|m| m.rules.insert(fault.to_string(), facts)) != Some(facts)
     }
 
-    /// Forgets all that belongs to a fault and its pods.
+    /// Forgets all that belongs to a fault and its pods, and what has piled up about owners.
     pub fn forget(&self, fault: &str, fault_uid: &str, pods: &[&str]) {
         self.with(|m| {
             m.asked.retain(|(uid, _), _| uid != fault_uid);
             m.failures.remove(fault);
             m.rules.remove(fault);
             for pod in pods {
+                m.failures.remove(*pod);
                 m.retry_after.remove(*pod);
                 m.refused.remove(*pod);
                 m.claims.retain(|(uid, _), _| uid != pod);
+            }
+            if m.roots.len() > MOST_OWNERS {
+                m.roots.clear();
+            }
+            if m.owners.len() > MOST_OWNERS {
+                m.owners.clear();
             }
         });
     }

@@ -98,7 +98,8 @@ pub(super) async fn replacements(
             Some(state) => state,
             None => {
                 let namespace = &displaced.pod.namespace;
-                let state = owners::state(&ctx.clients.act, namespace, owner)
+                let alive = alive(owner, namespace, &fault.name, ctx).await?;
+                let state = owners::state(&ctx.clients.act, namespace, owner, alive)
                     .await
                     .map_err(ObserveError::Owner)?;
                 ctx.memory.remember_owner(&owner.uid, state, now);
@@ -108,6 +109,29 @@ pub(super) async fn replacements(
         world.owners.insert(owner.uid.clone(), state);
     }
     Ok(())
+}
+
+/// How many pods the owner has that are not ending.
+async fn alive(
+    owner: &OwnerRef,
+    namespace: &str,
+    fault: &str,
+    ctx: &Context,
+) -> Result<usize, ObserveError> {
+    let scope = Scope::Namespace(namespace.to_owned());
+    let mut count = 0;
+    for pod in ctx.pods.pods(&scope, fault).unwrap_or_default() {
+        let Some(direct) = pods::controller(&pod) else {
+            continue;
+        };
+        // What an owner makes in between bears its name; nobody else's owners are looked up.
+        let related =
+            direct.uid == owner.uid || direct.name.starts_with(&format!("{}-", owner.name));
+        if related && root(direct, namespace, ctx).await?.uid == owner.uid {
+            count += usize::from(!pods::candidate(&pod, None).ending);
+        }
+    }
+    Ok(count)
 }
 
 fn is_young(pod: &PodView, fault: &Fault) -> bool {

@@ -77,6 +77,9 @@ impl GuardBook {
             pause: first(&pause, Truth::True),
             unknown: first(&stop, Truth::Unknown).or_else(|| first(&pause, Truth::Unknown)),
         };
+        if let Some(before) = answers.get(policy) {
+            self.forget_guards(policy, &before.spec, Some(spec));
+        }
         let answered = Answered {
             spec: spec.clone(),
             at: Instant::now(),
@@ -84,6 +87,43 @@ impl GuardBook {
         };
         answers.insert(policy.to_string(), answered);
         findings
+    }
+
+    /// Forgets the policies that no longer exist, and what their guards said.
+    pub async fn retain(&self, exists: impl Fn(&str) -> bool) {
+        let mut answers = self.answers.lock().await;
+        answers.retain(|policy, answered| {
+            let keep = exists(policy);
+            if !keep {
+                self.forget_guards(policy, &answered.spec, None);
+            }
+            keep
+        });
+    }
+
+    /// A guard that is gone must not go on showing what it said last.
+    fn forget_guards(
+        &self,
+        policy: &str,
+        before: &RemediationPolicySpec,
+        now: Option<&RemediationPolicySpec>,
+    ) {
+        type Pick = fn(&RemediationPolicySpec) -> &[Guard];
+        let kinds: [(&'static str, Pick); 2] = [
+            ("stopIf", |s| &s.guards.stop_if),
+            ("pauseIf", |s| &s.guards.pause_if),
+        ];
+        for (kind, pick) in kinds {
+            for guard in pick(before) {
+                if !now.is_some_and(|n| pick(n).iter().any(|g| g.name == guard.name)) {
+                    self.metrics.guard_state.remove(&GuardLabels {
+                        policy: policy.to_string(),
+                        guard: guard.name.clone(),
+                        kind,
+                    });
+                }
+            }
+        }
     }
 
     async fn ask_all(

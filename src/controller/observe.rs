@@ -58,7 +58,7 @@ pub async fn observe(fault: &Fault, now: Timestamp, ctx: &Context) -> Result<Wor
             .and_then(|p| p.status.clone())
             .and_then(|s| s.stopped_by),
         node: node_view.as_ref().map(|n| n.facts()),
-        rule: ctx.memory.rule(&fault.name),
+        rule: rule(fault, ctx),
         ..World::default()
     };
     let mut scopes = BTreeSet::new();
@@ -101,6 +101,26 @@ pub async fn observe(fault: &Fault, now: Timestamp, ctx: &Context) -> Result<Wor
     ctx.pods.retain(&fault.name, &scopes);
     world.policy = spec;
     Ok(world)
+}
+
+/// What the fault's rule says. A rule that was deleted says nothing any more.
+fn rule(fault: &Fault, ctx: &Context) -> RuleFacts {
+    let exists = fault.spec.rule_ref.as_ref().is_none_or(|reference| {
+        let object = ctx.caches.rules.get(&ObjectRef::new(&reference.name));
+        object.is_some_and(|object| {
+            let group = object
+                .spec
+                .groups
+                .iter()
+                .find(|g| g.name == reference.group);
+            group.is_some_and(|g| g.rules.iter().any(|r| r.alert == reference.alert))
+        })
+    });
+    if exists {
+        ctx.memory.rule(&fault.name)
+    } else {
+        RuleFacts::Silent
+    }
 }
 
 async fn node(fault: &Fault, ctx: &Context) -> Result<Option<Arc<NodeView>>, ObserveError> {

@@ -14,6 +14,7 @@ use tokio::task::AbortHandle;
 use super::nudges::Nudges;
 use crate::api::fault_status::PodRef;
 use crate::kubernetes::views::PodView;
+use crate::kubernetes::watch_backoff::WatchBackoff;
 
 /// Which pods.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -120,7 +121,7 @@ impl PodWatches {
         let (nudges, told, ready) = (self.nudges.clone(), Arc::clone(&subscribers), pods.clone());
         let stream = watcher(api, config)
             .modify(PodView::trim)
-            .default_backoff()
+            .backoff(WatchBackoff::default())
             .reflect(writer);
         let scope = scope.clone();
         let task = tokio::spawn(async move {

@@ -213,6 +213,10 @@ async fn lead(
 /// Releases the latch of each policy that a person has resumed.
 async fn release_resumed(ctx: &Context, term: &CancellationToken) {
     while !term.is_cancelled() {
+        let policies = &ctx.caches.policies;
+        ctx.guards
+            .retain(|name| policies.get(&ObjectRef::new(name)).is_some())
+            .await;
         let mut again = false;
         for policy in ctx.caches.policies.state() {
             if !policy.annotations().contains_key(RESUME_ANNOTATION)

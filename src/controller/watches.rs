@@ -17,6 +17,7 @@ use super::caches::{Caches, FirstList};
 use super::context::Context;
 use crate::api::{GpuFault, GpuFaultRule, Phase, RemediationPolicy};
 use crate::kubernetes::views::{BudgetView, NodeView};
+use crate::kubernetes::watch_backoff::WatchBackoff;
 use crate::remediation::world::NodeFacts;
 
 type Touched<K> = futures::stream::BoxStream<'static, Result<K, watcher::Error>>;
@@ -50,7 +51,7 @@ where
     first_lists.push(first_list);
     let stream = watcher(Api::<K>::all(client.clone()), watcher::Config::default())
         .modify(trim)
-        .default_backoff()
+        .backoff(WatchBackoff::default())
         .reflect(writer)
         .inspect_ok(move |event| {
             if matches!(event, watcher::Event::InitDone) {
@@ -135,8 +136,24 @@ impl Streams {
                 nudge_where(&context, |_, phase| phase == Phase::Processing);
             },
         );
-        // The evaluator compares its cache with what it evaluates by itself.
-        follow("rules", self.rules, tasks, stop, |_: GpuFaultRule| {});
+        let context = Arc::clone(ctx);
+        // The evaluator follows its cache by itself; faults learn here that their rule is gone.
+        follow(
+            "rules",
+            self.rules,
+            tasks,
+            stop,
+            move |rule: GpuFaultRule| {
+                let name = rule.name_any();
+                nudge_where(&context, |fault, _| {
+                    fault
+                        .spec
+                        .rule_ref
+                        .as_ref()
+                        .is_some_and(|reference| reference.name == name)
+                });
+            },
+        );
         self.faults
     }
 }

@@ -11,6 +11,7 @@ pub mod nodes;
 pub mod owners;
 pub mod pods;
 pub mod views;
+pub mod watch_backoff;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]

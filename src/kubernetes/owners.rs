@@ -42,15 +42,18 @@ fn controller(owners: &[OwnerReference]) -> Option<OwnerRef> {
         })
 }
 
-/// Whether the owner still wants all its pods. Kinds that we do not know count as wanting them.
+/// Whether the owner still wants more pods than the `alive` ones that it has. Kinds that we do not know count as wanting
+/// more. The owner's own status is not asked for their number: it is as old as the last visit of its controller, and
+/// that one may be away.
 pub async fn state(
     client: &Client,
     namespace: &str,
     owner: &OwnerRef,
+    alive: usize,
 ) -> Result<OwnerState, ApiError> {
     let same = |uid: Option<String>| uid.as_deref() == Some(owner.uid.as_str());
-    let wants = |replicas: Option<i32>, available: Option<i32>| {
-        replicas.unwrap_or(1) > available.unwrap_or(0)
+    let wants = |replicas: Option<i32>| {
+        usize::try_from(replicas.unwrap_or(1)).is_ok_and(|replicas| replicas > alive)
     };
     let active = match owner.kind.as_str() {
         "Deployment" => {
@@ -58,27 +61,21 @@ pub async fn state(
             let found = call("reading a deployment", api.get_opt(&owner.name))
                 .await?
                 .filter(|d| same(d.uid()));
-            found.is_some_and(|d| {
-                wants(d.spec.replicas, d.status.and_then(|s| s.available_replicas))
-            })
+            found.is_some_and(|d| wants(d.spec.replicas))
         }
         "ReplicaSet" => {
             let api: Api<ReplicaSet> = Api::namespaced(client.clone(), namespace);
             let found = call("reading a replica set", api.get_opt(&owner.name))
                 .await?
                 .filter(|r| same(r.uid()));
-            found.is_some_and(|r| {
-                wants(r.spec.replicas, r.status.and_then(|s| s.available_replicas))
-            })
+            found.is_some_and(|r| wants(r.spec.replicas))
         }
         "StatefulSet" => {
             let api: Api<StatefulSet> = Api::namespaced(client.clone(), namespace);
             let found = call("reading a stateful set", api.get_opt(&owner.name))
                 .await?
                 .filter(|s| same(s.uid()));
-            found.is_some_and(|s| {
-                wants(s.spec.replicas, s.status.and_then(|s| s.available_replicas))
-            })
+            found.is_some_and(|s| wants(s.spec.replicas))
         }
         "Job" => {
             let api: Api<Job> = Api::namespaced(client.clone(), namespace);

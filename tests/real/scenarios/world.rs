@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gpu_remediator::api::fault_status::RescheduleOutcome;
 use gpu_remediator::api::{GpuFault, GpuFaultStatus, Phase};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -311,11 +312,27 @@ impl World {
             .collect()
     }
 
-    /// Requests of the product that were refused for want of a right.
+    /// Requests of the product that were refused for want of a right. An API server that has just started refuses some
+    /// until it has read the roles, so one that was answered another time does not count.
     pub(crate) fn forbidden(&self) -> Vec<String> {
-        self.requests()
+        let requests = self.requests();
+        let kind = |request: &Request| {
+            let object = request.object_ref.clone().unwrap_or_default();
+            (
+                request.verb.clone(),
+                object.resource,
+                object.subresource,
+                object.namespace,
+            )
+        };
+        let granted: BTreeSet<_> = requests
             .iter()
-            .filter(|request| request.code() == 403)
+            .filter(|request| matches!(request.code(), 200..=299))
+            .map(kind)
+            .collect();
+        requests
+            .iter()
+            .filter(|request| request.code() == 403 && !granted.contains(&kind(request)))
             .map(Request::line)
             .collect()
     }
@@ -324,7 +341,7 @@ impl World {
     /// and replaced on the spare node, no replacement touched, the CPU pod where
     /// it was, the node given back without a mark, one fault, no refused request.
     pub(crate) async fn expect_recovered(&self) -> GpuFault {
-        let fault = self.in_phase(seconds(60), Phase::Recovered).await;
+        self.in_phase(seconds(60), Phase::Recovered).await;
         assert_eq!(self.isolation().await, (false, None));
 
         let count = usize::try_from(REPLICAS).expect("a small number");
@@ -352,9 +369,25 @@ impl World {
         );
         assert_eq!(self.forbidden(), Vec::<String>::new());
 
+        // A replacement's verdict may come after the node's return.
+        let fault = self
+            .until(seconds(60), "a verdict on each displaced pod", |status| {
+                status
+                    .displaced_pods
+                    .iter()
+                    .all(|pod| pod.outcome != RescheduleOutcome::Awaited)
+            })
+            .await;
         let status = fault.status.clone().unwrap_or_default();
+        assert_eq!(status.phase, Phase::Recovered);
         assert_eq!(status.occurrence, 1);
         assert_eq!(status.displaced_pods.len(), count);
+        let outcomes: Vec<RescheduleOutcome> = status
+            .displaced_pods
+            .iter()
+            .map(|pod| pod.outcome)
+            .collect();
+        assert_eq!(outcomes, vec![RescheduleOutcome::Rescheduled; count]);
         fault
     }
 
