@@ -225,7 +225,10 @@ async fn the_controller_may_do_its_work_and_nothing_besides() {
             "{verb} {resource} is denied"
         );
     }
-    assert!(may("update", "leases.coordination.k8s.io", NAMESPACE).await);
+    let leases = "leases.coordination.k8s.io";
+    assert!(may_by_name(&client, "update", leases, NAMESPACE, chart::LEASE).await);
+    // Nobody else's lease: other controllers may live in the namespace.
+    assert!(!may("update", leases, NAMESPACE).await);
 
     for (verb, resource) in [
         ("delete", "nodes"),
@@ -260,6 +263,17 @@ async fn the_controller_may_do_its_work_and_nothing_besides() {
 /// Whether the user of `client` may do `verb` on `resource`, which is written
 /// `RESOURCE[.GROUP][/SUBRESOURCE]`, in `namespace`.
 async fn may(client: &Client, verb: &str, resource: &str, namespace: &str) -> bool {
+    may_by_name(client, verb, resource, namespace, "").await
+}
+
+/// The same for the one object of that name.
+async fn may_by_name(
+    client: &Client,
+    verb: &str,
+    resource: &str,
+    namespace: &str,
+    name: &str,
+) -> bool {
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
     let review: SelfSubjectAccessReview = serde_json::from_value(json!({
@@ -269,6 +283,7 @@ async fn may(client: &Client, verb: &str, resource: &str, namespace: &str) -> bo
             "resource": resource,
             "subresource": subresource,
             "namespace": namespace,
+            "name": name,
         }},
     }))
     .expect("a review");
