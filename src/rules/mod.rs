@@ -6,6 +6,7 @@ pub mod answer;
 mod fields;
 pub mod file;
 pub mod lint;
+mod policy;
 pub mod problem;
 pub mod promql;
 mod reader;
