@@ -11,7 +11,7 @@ use kube::runtime::reflector::ObjectRef;
 use super::context::Context;
 use super::opening::{FaultOpener, Judgement, OpenError, Opened, Opening};
 use super::reconcile;
-use crate::api::fault::{Evidence, GpuRef, PolicyRef};
+use crate::api::fault::{Evidence, GpuRef, PolicyRef, RuleRef};
 use crate::api::names::{FINALIZER, Fingerprint};
 use crate::api::{GpuFault, GpuFaultSpec};
 use crate::kubernetes::clients::ApiError;
@@ -108,6 +108,15 @@ impl FaultOpener for Opener {
             node: opening.subject.node.clone(),
             source: Box::new(cause),
         })
+    }
+
+    fn in_vain(&self, rule: &RuleRef, reason: &str, message: &str) {
+        if let Some(object) = self.ctx.caches.rules.get(&ObjectRef::new(&rule.name)) {
+            let note = format!("Alert {} of group {}: {message}", rule.alert, rule.group);
+            self.ctx
+                .events
+                .publish(object.as_ref(), true, reason, &note);
+        }
     }
 
     async fn judged(&self, judgement: Judgement) {
