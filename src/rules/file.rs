@@ -6,9 +6,9 @@ use std::ops::Range;
 use super::policy::meant_kind;
 use super::problem::{Check, Problem, Problems, Severity};
 use super::reader::Reader;
+use super::syntax::{place, plain_message};
 use super::tree::{Node, Value, bytes};
 use crate::api::rule::GpuFaultRuleSpec;
-use serde_saphyr::Location;
 
 const API_VERSION: &str = "gpu-remediator.dev/v1alpha1";
 
@@ -378,43 +378,6 @@ fn drop_foreign_rules(spec: &mut serde_json::Value) {
             .as_array()
             .is_some_and(|rules| !rules.is_empty())
     });
-}
-
-/// The bytes of a location. The ones of syntax errors know their line and column alone.
-fn place(text: &str, location: Location) -> Range<usize> {
-    let known = bytes(location);
-    if known.start > 0 || location.line() <= 1 && location.column() <= 1 {
-        return known;
-    }
-    let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).saturating_sub(1);
-    let line_start: usize = text
-        .split_inclusive('\n')
-        .take(number(location.line()))
-        .map(str::len)
-        .sum();
-    let line = text[line_start..].lines().next().unwrap_or_default();
-    let column = line
-        .char_indices()
-        .nth(number(location.column()))
-        .map_or(line.len(), |(at, _)| at);
-    line_start + column..line_start + line.len()
-}
-
-/// The message without the place, which is shown in another way.
-fn plain_message(error: &serde_saphyr::Error) -> String {
-    let message = error.without_snippet().to_string();
-    let message = message.strip_prefix("error: ").unwrap_or(&message);
-    let message = message.lines().next().unwrap_or("not YAML");
-    // Advice for the programmer, not for the author of the file.
-    let message = message.split(", set ").next().unwrap_or(message);
-    match message.split_once(": ") {
-        Some((place, rest)) if place.starts_with("line ") => rest.to_owned(),
-        _ => message
-            .split(" at line ")
-            .next()
-            .unwrap_or(message)
-            .to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -13,5 +13,6 @@ mod reader;
 pub mod schedule;
 pub mod state;
 pub mod subject;
+mod syntax;
 pub mod template;
 mod tree;
