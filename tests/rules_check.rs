@@ -123,14 +123,63 @@ fn every_shipped_alert_has_a_runbook_and_every_policy_fits_its_resource() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read() {
-    let output = check(&[&file("none.yaml")]);
+fn every_mistake_of_a_policy_is_pointed_at() {
+    insta::assert_snapshot!(shown(&check(&[&file("bad-policy.yaml")])));
+    // A policy given for its name alone is looked at as well.
+    let output = check(&[
+        &file("warnings.yaml"),
+        "--policies",
+        &file("bad-policy.yaml"),
+    ]);
+    let text = shown(&output);
+    assert!(text.contains("there is no mode `Bogus`"), "{text}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_does_not_hide_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("latin.yaml"), b"groups: \xe9\n").unwrap();
+    std::fs::create_dir(path("empty")).unwrap();
+    let missing = path("none.yaml");
+    let output = check(&[
+        &missing,
+        &path("latin.yaml"),
+        &path("empty"),
+        &file("bad.yaml"),
+    ]);
     assert_eq!(output.status.code(), Some(1));
-    let message = String::from_utf8_lossy(&output.stderr);
+    let text = shown(&output);
+    for expected in [
+        format!("cannot read {missing}"),
+        format!("{} is not UTF-8", path("latin.yaml")),
+        format!("the folder {} holds no YAML file", path("empty")),
+        "has no field `keepFiringFor`".to_owned(),
+    ] {
+        assert!(text.contains(&expected), "{expected}\n{text}");
+    }
+}
+
+#[test]
+fn one_name_may_be_given_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy.yaml");
+    std::fs::copy(
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file("good.yaml")),
+        &copy,
+    )
+    .unwrap();
+    let output = check(&[&file("good.yaml"), copy.to_str().unwrap()]);
+    let text = shown(&output);
     assert!(
-        message.contains("cannot read tests/fixtures/rules/none.yaml"),
-        "{message}"
+        output.status.code() == Some(1)
+            && text.contains("good.yaml has a GpuFaultRule `good` already")
+            && text.contains("good.yaml has a RemediationPolicy `drain-node` already"),
+        "{text}"
     );
+    // The same file given twice is one file.
+    let output = check(&[&file("good.yaml"), "--policies", &file("good.yaml")]);
+    assert_eq!(output.status.code(), Some(0), "{}", shown(&output));
 }
 
 #[test]

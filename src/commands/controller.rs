@@ -44,7 +44,8 @@ pub struct ControllerArgs {
         long,
         env = "GPU_REMEDIATOR_PROMETHEUS_TIMEOUT",
         default_value = "10s",
-        value_name = "DURATION"
+        value_name = "DURATION",
+        value_parser = duration
     )]
     pub prometheus_timeout: PromDuration,
     /// Namespace of the Lease
@@ -71,7 +72,8 @@ pub struct ControllerArgs {
         long,
         env = "GPU_REMEDIATOR_LEASE_DURATION",
         default_value = "15s",
-        value_name = "DURATION"
+        value_name = "DURATION",
+        value_parser = duration
     )]
     pub lease_duration: PromDuration,
     /// How long a leader that cannot renew its lease goes on acting
@@ -79,7 +81,8 @@ pub struct ControllerArgs {
         long,
         env = "GPU_REMEDIATOR_RENEW_DEADLINE",
         default_value = "10s",
-        value_name = "DURATION"
+        value_name = "DURATION",
+        value_parser = duration
     )]
     pub renew_deadline: PromDuration,
     /// How often the lease is looked at and renewed
@@ -87,7 +90,8 @@ pub struct ControllerArgs {
         long,
         env = "GPU_REMEDIATOR_RETRY_PERIOD",
         default_value = "2s",
-        value_name = "DURATION"
+        value_name = "DURATION",
+        value_parser = duration
     )]
     pub retry_period: PromDuration,
     /// How often rule groups that name no interval are evaluated
@@ -95,7 +99,8 @@ pub struct ControllerArgs {
         long,
         env = "GPU_REMEDIATOR_EVALUATION_INTERVAL",
         default_value = "5s",
-        value_name = "DURATION"
+        value_name = "DURATION",
+        value_parser = duration
     )]
     pub evaluation_interval: PromDuration,
     /// Namespaces whose pods are never evicted
@@ -115,6 +120,11 @@ pub struct ControllerArgs {
 ///
 /// The configuration cannot be used: see [`controller::RunError`].
 pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
+    if let Some(file) = &args.prometheus_bearer_token_file {
+        // It is read again at each request; but one that is not there at all is a mistake that is better told now.
+        std::fs::read_to_string(file)
+            .with_context(|| format!("cannot read the bearer token file {}", file.display()))?;
+    }
     let stop = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
@@ -161,6 +171,17 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A duration in the form of Prometheus, from 100 ms to an hour. Below, the loops that wait for it would do nothing but ask.
+fn duration(text: &str) -> Result<PromDuration, String> {
+    let duration: PromDuration = text.parse().map_err(|error| format!("{error}"))?;
+    let bounds = Duration::from_millis(100)..=Duration::from_secs(3600);
+    if bounds.contains(&duration.as_duration()) {
+        Ok(duration)
+    } else {
+        Err("must be from 100ms to 1h".to_owned())
+    }
+}
+
 /// The host's name, which in a pod is the pod's, with the process id and the start time: two processes never share it,
 /// and a restarted one does not take its predecessor's lease for its own.
 fn own_identity() -> String {
@@ -175,4 +196,65 @@ fn own_identity() -> String {
         std::process::id(),
         jiff::Timestamp::now().as_microsecond()
     )
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        controller: ControllerArgs,
+    }
+
+    fn parse(flag: &str, value: &str) -> Result<ControllerArgs, String> {
+        Command::try_parse_from([
+            "controller",
+            "--prometheus",
+            "http://prometheus:9090",
+            flag,
+            value,
+        ])
+        .map(|command| command.controller)
+        .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn durations_that_would_make_a_loop_spin_are_refused() {
+        for flag in [
+            "--retry-period",
+            "--evaluation-interval",
+            "--prometheus-timeout",
+            "--lease-duration",
+            "--renew-deadline",
+        ] {
+            for value in ["0", "0s", "99ms", "2h", "soon"] {
+                let error = parse(flag, value).unwrap_err();
+                assert!(error.contains(flag), "{error}");
+            }
+            assert!(
+                parse(flag, "0s")
+                    .unwrap_err()
+                    .contains("must be from 100ms to 1h")
+            );
+            parse(flag, "100ms").unwrap();
+            parse(flag, "1m30s").unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_bearer_token_file_that_is_not_there_is_an_error_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        let args = parse("--prometheus-bearer-token-file", file.to_str().unwrap()).unwrap();
+        let error = run(args).await.unwrap_err().to_string();
+        assert!(
+            error.contains("cannot read the bearer token file"),
+            "{error}"
+        );
+    }
 }

@@ -1,6 +1,6 @@
 //! `gpu-remediator rules check`: what is wrong with rule files, where, and how to mend it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use crate::rules::problem::{Problem, Severity};
 /// Arguments of `rules check`.
 #[derive(Args, Clone, Debug)]
 pub struct RulesCheckArgs {
-    /// Files or folders with GpuFaultRules, or Prometheus rule files with `remediation` blocks; `-` is the standard input.
+    /// Files or folders with GpuFaultRules and RemediationPolicies, or Prometheus rule files with `remediation` blocks; `-` is the standard input.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
@@ -86,18 +86,25 @@ struct ReportedProblem<'a> {
 ///
 /// # Errors
 ///
-/// When a file cannot be read, Prometheus cannot be asked, or `out` cannot be written.
+/// When Prometheus cannot be asked, or `out` cannot be written.
 pub async fn run(args: &RulesCheckArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let mut checked = Vec::new();
-    for path in expand(&args.files)? {
-        checked.push(read(&path)?);
+    let mut paths = Vec::new();
+    for path in args.files.iter().chain(&args.policies) {
+        let found = expand(path);
+        if !found.is_empty() && found.iter().all(|path| paths.contains(path)) {
+            continue;
+        }
+        paths.extend(found);
+    }
+    let mut seen = BTreeSet::new();
+    paths.retain(|path| seen.insert(path.clone()));
+    let mut checked: Vec<Checked> = paths.iter().map(|path| read(path)).collect();
+    let mut defined = BTreeMap::new();
+    for one in &mut checked {
+        let twice = one.file.defined_before(&one.text, &one.name, &mut defined);
+        one.file.problems.extend(twice);
     }
     let mut policies: Option<BTreeSet<String>> = (!args.policies.is_empty()).then(BTreeSet::new);
-    for path in expand(&args.policies)? {
-        policies
-            .get_or_insert_default()
-            .extend(read(&path)?.file.policies);
-    }
     for one in checked.iter().filter(|one| !one.file.policies.is_empty()) {
         policies
             .get_or_insert_default()
@@ -107,8 +114,10 @@ pub async fn run(args: &RulesCheckArgs, out: &mut dyn Write) -> anyhow::Result<E
         for one in &mut checked {
             let missing = one.file.missing_policies(&one.text, &policies);
             one.file.problems.extend(missing);
-            one.file.problems.sort_by_key(|problem| problem.span.start);
         }
+    }
+    for one in &mut checked {
+        one.file.problems.sort_by_key(|problem| problem.span.start);
     }
     if let Some(url) = &args.prometheus {
         let mut options = Options::new(url);
@@ -151,51 +160,69 @@ pub async fn run(args: &RulesCheckArgs, out: &mut dyn Write) -> anyhow::Result<E
     Ok(ExitCode::from(u8::from(report.errors > 0)))
 }
 
-/// The files among the paths: a folder stands for the YAML files in it and below it.
-fn expand(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+/// The files that a path stands for: a folder for the YAML files in it and below it. A folder that cannot be read, or holds
+/// none, stands for itself, so that it is reported like a file that cannot be read.
+fn expand(path: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for path in paths {
-        if !path.is_dir() {
-            files.push(path.clone());
-            continue;
-        }
-        let mut entries = std::fs::read_dir(path)
-            .and_then(|entries| {
-                entries
-                    .map(|entry| Ok(entry?.path()))
-                    .collect::<Result<Vec<_>, _>>()
-            })
-            .with_context(|| format!("cannot read the folder {}", path.display()))?;
-        entries.sort();
-        entries.retain(|entry| {
-            entry.is_dir()
-                || entry
-                    .extension()
-                    .is_some_and(|extension| extension == "yaml" || extension == "yml")
-        });
-        files.extend(expand(&entries)?);
+    collect(path, &mut files);
+    if files.is_empty() {
+        files.push(path.to_owned());
     }
-    Ok(files)
+    files
 }
 
-fn read(path: &Path) -> anyhow::Result<Checked> {
+fn collect(path: &Path, files: &mut Vec<PathBuf>) {
+    if !path.is_dir() {
+        files.push(path.to_owned());
+        return;
+    }
+    let Ok(entries) = std::fs::read_dir(path).and_then(|entries| {
+        entries
+            .map(|entry| Ok(entry?.path()))
+            .collect::<Result<Vec<_>, _>>()
+    }) else {
+        files.push(path.to_owned());
+        return;
+    };
+    let mut entries = entries;
+    entries.sort();
+    for entry in entries {
+        let yaml = entry
+            .extension()
+            .is_some_and(|extension| extension == "yaml" || extension == "yml");
+        if yaml || entry.is_dir() {
+            collect(&entry, files);
+        }
+    }
+}
+
+/// One file. One that cannot be read is a problem of its own and does not keep the others from being checked.
+fn read(path: &Path) -> Checked {
     let (name, bytes) = if path == Path::new("-") {
         let mut bytes = Vec::new();
-        std::io::stdin()
-            .read_to_end(&mut bytes)
-            .context("cannot read the standard input")?;
-        ("<stdin>".to_owned(), bytes)
+        let read = std::io::stdin().read_to_end(&mut bytes);
+        ("<stdin>".to_owned(), read.map(|_| bytes))
     } else {
-        let bytes =
-            std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        (path.display().to_string(), bytes)
+        (path.display().to_string(), std::fs::read(path))
     };
-    let text = String::from_utf8(bytes).with_context(|| format!("{name} is not UTF-8"))?;
-    Ok(Checked {
-        file: RuleFile::read(&text),
-        name,
-        text,
-    })
+    let empty_folder = std::fs::read_dir(path).is_ok();
+    let text = match bytes {
+        Ok(bytes) => String::from_utf8(bytes).map_err(|_| format!("{name} is not UTF-8")),
+        Err(_) if empty_folder => Err(format!("the folder {name} holds no YAML file")),
+        Err(error) => Err(format!("cannot read {name}: {error}")),
+    };
+    match text {
+        Ok(text) => Checked {
+            file: RuleFile::read(&text),
+            name,
+            text,
+        },
+        Err(message) => Checked {
+            file: RuleFile::unreadable(&message),
+            name,
+            text: String::new(),
+        },
+    }
 }
 
 async fn ask_prometheus(client: &Client, one: &mut Checked) -> anyhow::Result<()> {

@@ -58,7 +58,12 @@ impl<O: FaultOpener> Evaluator<O> {
             }
         }
         for (_, run) in running {
-            run.stop().await;
+            // The next leader says what is wrong with the rule; the counters stay.
+            for group in run.stop().await.iter() {
+                for labels in group.lock().await.metric_labels() {
+                    self.surroundings.metrics.degraded(labels, None);
+                }
+            }
         }
     }
 

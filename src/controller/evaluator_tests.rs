@@ -23,6 +23,8 @@ impl FaultOpener for Recorder {
         Ok(Opened::Created)
     }
 
+    fn in_vain(&self, _: &crate::api::fault::RuleRef, _: &str, _: &str) {}
+
     async fn judged(&self, _: Judgement) {}
 }
 

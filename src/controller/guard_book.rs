@@ -1,6 +1,7 @@
 //! Asks the guards of a policy, remembers each answer for a moment, and latches a `stopIf` that has come true.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -26,11 +27,13 @@ use crate::remediation::world::GuardFindings;
 /// How long an answer serves: many faults of one policy ask within the same second.
 const FRESH: Duration = Duration::from_millis(900);
 
-/// The answers that were given lately, by policy. One asks, the others wait for its answer.
+/// The answers that were given lately, by policy. Of those who want the same policy's, one asks and the others wait for its
+/// answer. Other policies do not wait: a guard that runs into its timeout holds nothing but its own policy.
 pub struct GuardBook {
     prometheus: Prometheus,
     metrics: Metrics,
-    answers: Mutex<HashMap<String, Answered>>,
+    /// The outer lock is never held while Prometheus is asked.
+    answers: Mutex<HashMap<String, Arc<Mutex<Option<Answered>>>>>,
 }
 
 struct Answered {
@@ -56,8 +59,15 @@ impl GuardBook {
         spec: &RemediationPolicySpec,
         now: Timestamp,
     ) -> GuardFindings {
-        let mut answers = self.answers.lock().await;
-        if let Some(answered) = answers.get(policy)
+        let slot = Arc::clone(
+            self.answers
+                .lock()
+                .await
+                .entry(policy.to_string())
+                .or_default(),
+        );
+        let mut last = slot.lock().await;
+        if let Some(answered) = last.as_ref()
             && answered.at.elapsed() < FRESH
             && answered.spec == *spec
         {
@@ -77,28 +87,37 @@ impl GuardBook {
             pause: first(&pause, Truth::True),
             unknown: first(&stop, Truth::Unknown).or_else(|| first(&pause, Truth::Unknown)),
         };
-        if let Some(before) = answers.get(policy) {
+        if let Some(before) = last.as_ref() {
             self.forget_guards(policy, &before.spec, Some(spec));
         }
-        let answered = Answered {
+        *last = Some(Answered {
             spec: spec.clone(),
             at: Instant::now(),
             findings: findings.clone(),
-        };
-        answers.insert(policy.to_string(), answered);
+        });
         findings
     }
 
     /// Forgets the policies that no longer exist, and what their guards said.
     pub async fn retain(&self, exists: impl Fn(&str) -> bool) {
-        let mut answers = self.answers.lock().await;
-        answers.retain(|policy, answered| {
-            let keep = exists(policy);
-            if !keep {
-                self.forget_guards(policy, &answered.spec, None);
+        let gone: Vec<_> = {
+            let mut answers = self.answers.lock().await;
+            let names: Vec<String> = answers
+                .keys()
+                .filter(|name| !exists(name))
+                .cloned()
+                .collect();
+            names
+                .into_iter()
+                .filter_map(|name| answers.remove_entry(&name))
+                .collect()
+        };
+        for (policy, slot) in gone {
+            // Whoever is asking still must not show the series again afterwards.
+            if let Some(answered) = slot.lock().await.take() {
+                self.forget_guards(&policy, &answered.spec, None);
             }
-            keep
-        });
+        }
     }
 
     /// A guard that is gone must not go on showing what it said last.
@@ -239,4 +258,68 @@ async fn write(
     )
     .await?;
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use futures::FutureExt;
+    use prometheus_client::registry::Registry;
+    use wiremock::matchers::body_string_contains;
+    use wiremock::{Mock, MockServer, ResponseTemplate};
+
+    use super::*;
+    use crate::prometheus::client::Options;
+
+    fn spec(expr: &str) -> RemediationPolicySpec {
+        serde_json::from_value(json!({
+            "guards": {"pauseIf": [{"name": "guard", "expr": expr}]},
+            "steps": [{"cordon": {}}],
+            "recovery": {"healthy": {"expr": "x == 1", "for": "1m"}},
+        }))
+        .unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_guard_without_an_answer_does_not_hold_up_other_policies() {
+        let server = MockServer::start().await;
+        let empty = r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#;
+        Mock::given(body_string_contains("slow"))
+            .respond_with(
+                ResponseTemplate::new(200)
+                    .set_body_string(empty)
+                    .set_delay(Duration::from_secs(60)),
+            )
+            .mount(&server)
+            .await;
+        Mock::given(body_string_contains("quick"))
+            .respond_with(ResponseTemplate::new(200).set_body_string(empty))
+            .mount(&server)
+            .await;
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let book = GuardBook::new(
+            Prometheus::new(Options::new(server.uri())).unwrap(),
+            metrics,
+        );
+        let now = Timestamp::UNIX_EPOCH;
+        let (slow, quick) = (spec("slow > 1"), spec("quick > 1"));
+        let mut asking = Box::pin(book.ask("slow", &slow, now));
+        assert!((&mut asking).now_or_never().is_none());
+        let findings = tokio::select! {
+            biased;
+            _ = &mut asking => panic!("the slow guard answered first"),
+            findings = book.ask("quick", &quick, now) => findings,
+        };
+        // The metric does not exist, so the guard is Unknown.
+        assert_eq!(findings.unknown.unwrap().0, "guard");
+        let text = |registry: &Registry| {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
+            text
+        };
+        assert!(text(&registry).contains("gpu_remediator_guard_state{policy=\"quick\""));
+        book.retain(|policy| policy == "slow").await;
+        assert!(!text(&registry).contains("gpu_remediator_guard_state{policy=\"quick\""));
+    }
 }

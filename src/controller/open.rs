@@ -133,6 +133,15 @@ impl FaultOpener for Opener {
         })
     }
 
+    fn in_vain(&self, rule: &RuleRef, reason: &str, message: &str) {
+        if let Some(object) = self.ctx.caches.rules.get(&ObjectRef::new(&rule.name)) {
+            let note = format!("Alert {} of group {}: {message}", rule.alert, rule.group);
+            self.ctx
+                .events
+                .publish(object.as_ref(), true, reason, &note);
+        }
+    }
+
     async fn judged(&self, judgement: Judgement) {
         let uid = |node: &str| {
             let node = self.ctx.caches.nodes.get(&ObjectRef::new(node));

@@ -67,6 +67,9 @@ pub trait FaultOpener: Send + Sync + 'static {
     /// Opens a fault, unless it is open. Called again at each evaluation until it succeeds, and once more after a restart.
     fn open(&self, opening: Opening) -> impl Future<Output = Result<Opened, OpenError>> + Send;
 
+    /// Takes note that a rule cannot open what it finds, from now on and for this reason.
+    fn in_vain(&self, rule: &RuleRef, reason: &str, message: &str);
+
     /// Takes note of an evaluation.
     fn judged(&self, judgement: Judgement) -> impl Future<Output = ()> + Send;
 }

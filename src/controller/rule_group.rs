@@ -6,7 +6,7 @@ use futures::stream::{self, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 
 use super::opening::{FaultOpener, Judgement, OpenError, Opened, Opening};
-use super::rule_metrics::{RuleLabels, RuleMetrics};
+use super::rule_metrics::{NO_NODE_LABEL, OPEN_FAILED, POLICY_NOT_FOUND, RuleLabels, RuleMetrics};
 use crate::api::fault::RuleRef;
 use crate::api::rule::{Rule, RuleGroup, RulePhase, RuleStatus};
 use crate::prometheus::client::Client;
@@ -139,7 +139,9 @@ impl GroupRun {
             .collect()
             .await;
         for (rule, answer) in self.rules.iter_mut().zip(answers) {
+            let before = rule.complaint.as_ref().map(|(reason, _)| *reason);
             rule.judge(slot, &answer, surroundings, may_act).await;
+            rule.report(before, surroundings);
         }
     }
 
@@ -220,11 +222,11 @@ impl RuleRun {
         }
         let (openings, nodeless) = judge.openings(&self.rule, &self.reference, &evaluation);
         if let Some(message) = nodeless {
-            self.complaint = Some(("NoNodeLabel", message));
+            self.complaint = Some((NO_NODE_LABEL, message));
         }
         if !(surroundings.policy_exists)(&self.rule.remediation.policy) {
             self.complaint = Some((
-                "PolicyNotFound",
+                POLICY_NOT_FOUND,
                 format!(
                     "there is no RemediationPolicy {}",
                     self.rule.remediation.policy
@@ -245,6 +247,26 @@ impl RuleRun {
         self.note(results);
     }
 
+    /// Makes a rule that fires in vain heard: the metric tells for how long, the log and an Event when it began.
+    fn report<O: FaultOpener>(&self, before: Option<&'static str>, surroundings: &Surroundings<O>) {
+        let reason = match (&self.judge, &self.complaint) {
+            (Err(_), _) => Some(UnknownReason::TemplateFailed.as_str()),
+            (Ok(_), complaint) => complaint.as_ref().map(|(reason, _)| *reason),
+        };
+        surroundings.metrics.degraded(&self.labels, reason);
+        if let Some((reason, message)) = &self.complaint
+            && before != Some(*reason)
+        {
+            tracing::warn!(
+                rule = %self.reference.name, alert = %self.reference.alert, reason, error = %message,
+                "a rule cannot open what it finds"
+            );
+            surroundings
+                .opener
+                .in_vain(&self.reference, reason, message);
+        }
+    }
+
     /// Remembers what was opened; the rest is tried again at the next evaluation.
     fn note(&mut self, results: Vec<(Activation, Option<Result<Opened, OpenError>>)>) {
         let Ok(judge) = &mut self.judge else { return };
@@ -263,7 +285,7 @@ impl RuleRun {
                         rule = %self.reference.name, alert = %self.reference.alert, %error, %cause,
                         "a fault could not be opened; it is tried again at the next evaluation"
                     );
-                    self.complaint = Some(("OpenFailed", format!("{error}: {cause}")));
+                    self.complaint = Some((OPEN_FAILED, format!("{error}: {cause}")));
                 }
                 None => {}
             }

@@ -15,6 +15,7 @@ use crate::prometheus::client::Options;
 struct Recorder {
     opened: Mutex<Vec<Opening>>,
     judged: Mutex<Vec<Judgement>>,
+    in_vain: Mutex<Vec<String>>,
     down: AtomicBool,
 }
 
@@ -28,6 +29,10 @@ impl FaultOpener for Recorder {
         }
         self.opened.lock().unwrap().push(opening);
         Ok(Opened::Created)
+    }
+
+    fn in_vain(&self, _: &RuleRef, reason: &str, _: &str) {
+        self.in_vain.lock().unwrap().push(reason.to_owned());
     }
 
     async fn judged(&self, judgement: Judgement) {
@@ -111,6 +116,23 @@ impl Bench {
         self.group.statuses(at(self.seconds)).remove(0)
     }
 
+    /// The reasons for which the rule is shown as degraded.
+    fn degraded(&self) -> Vec<String> {
+        self.metrics()
+            .lines()
+            .filter(|line| line.starts_with("gpu_remediator_rule_degraded{"))
+            .filter_map(|line| {
+                Some(
+                    line.split_once("reason=\"")?
+                        .1
+                        .split_once("\"} 1")?
+                        .0
+                        .to_owned(),
+                )
+            })
+            .collect()
+    }
+
     fn metrics(&self) -> String {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
@@ -172,6 +194,11 @@ async fn promise_1_no_answer_opens_nothing_and_closes_nothing() {
     bench
         .evaluate(ResponseTemplate::new(200).set_body_string("<html>"))
         .await;
+    assert!(
+        bench.metrics().contains("gpu_remediator_prometheus_up 0"),
+        "a page in HTML is no answer of Prometheus: {}",
+        bench.metrics()
+    );
     let judged = bench.surroundings.opener.judged.lock().unwrap().clone();
     assert_eq!(
         judged
@@ -202,6 +229,7 @@ async fn an_opening_that_fails_is_tried_again() {
     bench.surroundings.opener.down.store(true, Ordering::SeqCst);
     bench.evaluate(series(&[GPU])).await;
     assert_eq!(bench.status().reason.as_deref(), Some("OpenFailed"));
+    assert_eq!(bench.degraded(), ["OpenFailed"]);
     bench
         .surroundings
         .opener
@@ -210,6 +238,7 @@ async fn an_opening_that_fails_is_tried_again() {
     bench.evaluate(series(&[GPU])).await;
     assert_eq!(bench.opened().len(), 1);
     assert_eq!(bench.status().state, RulePhase::Firing);
+    assert!(bench.degraded().is_empty());
 }
 
 #[tokio::test]
@@ -219,6 +248,11 @@ async fn a_missing_policy_opens_nothing_until_it_is_there() {
     bench.evaluate(series(&[GPU])).await;
     assert!(bench.opened().is_empty());
     assert_eq!(bench.status().reason.as_deref(), Some("PolicyNotFound"));
+    bench.evaluate(series(&[GPU])).await;
+    assert_eq!(bench.degraded(), ["PolicyNotFound"]);
+    // Told once, when it begins.
+    let told = bench.surroundings.opener.in_vain.lock().unwrap().clone();
+    assert_eq!(told, ["PolicyNotFound"]);
     bench.policy.store(true, Ordering::SeqCst);
     bench.evaluate(series(&[GPU])).await;
     assert_eq!(bench.opened().len(), 1);
@@ -230,6 +264,11 @@ async fn an_alert_without_a_node_acts_on_nobody_and_does_not_hide_the_others() {
     bench.evaluate(series(&[r#"{"gpu":"1"}"#, GPU])).await;
     assert_eq!(bench.opened().len(), 1);
     assert_eq!(bench.status().reason.as_deref(), Some("NoNodeLabel"));
+    assert_eq!(bench.degraded(), ["NoNodeLabel"]);
+    for labels in bench.group.metric_labels() {
+        bench.surroundings.metrics.stop(labels);
+    }
+    assert!(bench.degraded().is_empty());
 }
 
 #[tokio::test]

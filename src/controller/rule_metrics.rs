@@ -11,6 +11,21 @@ use prometheus_client::registry::Registry;
 
 use crate::rules::answer::UnknownReason;
 
+/// The policy that the rule names does not exist.
+pub const POLICY_NOT_FOUND: &str = "PolicyNotFound";
+/// A firing alert names no node.
+pub const NO_NODE_LABEL: &str = "NoNodeLabel";
+/// A fault could not be created.
+pub const OPEN_FAILED: &str = "OpenFailed";
+
+/// Why a rule can open nothing although its answer can be trusted, or although it could.
+const COMPLAINTS: [&str; 4] = [
+    POLICY_NOT_FOUND,
+    NO_NODE_LABEL,
+    OPEN_FAILED,
+    UnknownReason::TemplateFailed.as_str(),
+];
+
 /// The labels of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RuleLabels {
@@ -22,7 +37,7 @@ pub struct RuleLabels {
     pub alert: String,
 }
 
-/// The labels of failed evaluations of a rule.
+/// The labels of what is wrong with a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct FailureLabels {
     /// The name of the GpuFaultRule.
@@ -40,6 +55,7 @@ pub struct FailureLabels {
 pub struct RuleMetrics {
     evaluations: Family<RuleLabels, Counter>,
     failures: Family<FailureLabels, Counter>,
+    degraded: Family<FailureLabels, Gauge>,
     last_evaluation: Family<RuleLabels, Gauge<f64, AtomicU64>>,
     missed: Counter,
     /// Absent until the first query: a replica that never asks must not look like one without a Prometheus.
@@ -59,6 +75,11 @@ impl RuleMetrics {
             "gpu_remediator_rule_evaluation_failures",
             "Evaluations of a rule that had no trustworthy answer, by reason",
             metrics.failures.clone(),
+        );
+        registry.register(
+            "gpu_remediator_rule_degraded",
+            "1 while a rule can open nothing although its answer can be trusted, by reason",
+            metrics.degraded.clone(),
         );
         registry.register(
             "gpu_remediator_rule_last_evaluation_timestamp_seconds",
@@ -93,6 +114,23 @@ impl RuleMetrics {
         for reason in UnknownReason::ALL {
             self.failures.remove(&failure(labels, reason));
         }
+        for reason in COMPLAINTS {
+            self.degraded.remove(&with_reason(labels, reason));
+        }
+    }
+
+    /// Why a rule whose answer can be trusted can open nothing, if that is so; one of [`COMPLAINTS`].
+    pub fn degraded(&self, labels: &RuleLabels, now: Option<&'static str>) {
+        for reason in COMPLAINTS {
+            if now != Some(reason) {
+                self.degraded.remove(&with_reason(labels, reason));
+            }
+        }
+        if let Some(reason) = now {
+            self.degraded
+                .get_or_create(&with_reason(labels, reason))
+                .set(1);
+        }
     }
 
     /// A rule was evaluated at `at`; `failed` is why there was no trustworthy answer.
@@ -122,11 +160,15 @@ impl RuleMetrics {
 }
 
 fn failure(labels: &RuleLabels, reason: UnknownReason) -> FailureLabels {
+    with_reason(labels, reason.as_str())
+}
+
+fn with_reason(labels: &RuleLabels, reason: &'static str) -> FailureLabels {
     FailureLabels {
         rule: labels.rule.clone(),
         group: labels.group.clone(),
         alert: labels.alert.clone(),
-        reason: reason.as_str(),
+        reason,
     }
 }
 

@@ -169,6 +169,8 @@ pub async fn run(settings: Settings, stop: CancellationToken) -> Result<(), RunE
                 () = lead(&context, &prometheus, &rule_metrics, &term) => {}
             }
             context.metrics.leader.set(0);
+            // Whoever no longer leads asks no guard, and must not go on showing what it said last.
+            context.guards.retain(|_| false).await;
         }
     });
 

@@ -304,3 +304,7 @@ fn require_numbers(query: &str, answer: &Answer) -> Result<(), Unknown> {
 #[cfg(test)]
 #[path = "condition_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "condition_data_tests.rs"]
+mod data_tests;

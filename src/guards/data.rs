@@ -53,8 +53,8 @@ fn push(unfiltered: &Expr, found: &mut Vec<Data>) -> Result<(), String> {
 fn unfiltered(expr: &Expr, found: &mut Vec<Data>) -> Result<Expr, String> {
     let mut changed = expr.clone();
     match &mut changed {
-        Expr::Paren(paren) => paren.expr = Box::new(unfiltered(&paren.expr, found)?),
-        Expr::Unary(unary) => unary.expr = Box::new(unfiltered(&unary.expr, found)?),
+        Expr::Paren(paren) => *paren.expr = unfiltered(&paren.expr, found)?,
+        Expr::Unary(unary) => *unary.expr = unfiltered(&unary.expr, found)?,
         Expr::Subquery(subquery) => {
             *subquery.expr = unfiltered(&subquery.expr, found)?;
         }

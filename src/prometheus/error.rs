@@ -74,15 +74,21 @@ impl QueryError {
         }
     }
 
-    /// Whether the server itself answered, so that it can be called up.
+    /// Whether Prometheus itself spoke, in the form of its query API and about this query. A proxy that refuses, a page in HTML
+    /// and an answer beyond the limit say nothing of it.
     pub fn is_answered(&self) -> bool {
-        !matches!(
-            self,
+        match self {
+            Self::BadData(_) | Self::Execution(_) | Self::Partial(_) | Self::WrongResultType(_) => {
+                true
+            }
             Self::Unreachable { .. }
-                | Self::TimedOut(_)
-                | Self::Unavailable { .. }
-                | Self::Credentials(_)
-        )
+            | Self::TimedOut(_)
+            | Self::Refused { .. }
+            | Self::TooLarge(_)
+            | Self::Unavailable { .. }
+            | Self::BadAnswer(_)
+            | Self::Credentials(_) => false,
+        }
     }
 }
 

@@ -33,6 +33,7 @@ impl Reader<'_, '_> {
                 )
                 .mend(match meant {
                     Some(meant) => format!("write `{meant}`"),
+                    None if allowed.is_empty() => "write `{}`".to_owned(),
                     None => format!("the fields are {}", allowed.join(", ")),
                 });
         }
@@ -159,10 +160,10 @@ impl Reader<'_, '_> {
         texts
     }
 
-    /// A template of an alert.
-    pub(super) fn template(&mut self, node: &Node) -> Option<Template> {
+    /// A template of an alert, or of a policy.
+    pub(super) fn template(&mut self, node: &Node, dialect: Dialect) -> Option<Template> {
         let text = node.value.as_text()?;
-        match Template::parse(text, Dialect::Alert) {
+        match Template::parse(text, dialect) {
             Ok(template) => Some(template),
             Err(error) => {
                 let whole = bytes(node.referenced);
@@ -180,7 +181,7 @@ impl Reader<'_, '_> {
 }
 
 /// The letters of a name, to recognise `keepFiringFor` as `keep_firing_for`.
-fn letters(name: &str) -> String {
+pub(super) fn letters(name: &str) -> String {
     name.chars()
         .filter(char::is_ascii_alphanumeric)
         .map(|letter| letter.to_ascii_lowercase())

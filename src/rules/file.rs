@@ -1,10 +1,12 @@
 //! Rule files: manifests of `GpuFaultRule`, or plain Prometheus rule files with `remediation` blocks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use super::policy::meant_kind;
 use super::problem::{Check, Problem, Problems, Severity};
 use super::reader::Reader;
+use super::syntax::{place, plain_message};
 use super::tree::{Node, Value, bytes};
 use crate::api::rule::GpuFaultRuleSpec;
 
@@ -17,6 +19,8 @@ pub struct RuleFile {
     pub objects: Vec<RuleObject>,
     /// The names of the policies that the file defines.
     pub policies: Vec<String>,
+    /// The objects that the file defines.
+    pub defined: Vec<Defined>,
     /// Which policies the rules name, and where.
     pub wanted: Vec<WantedPolicy>,
     /// The expressions of the rules.
@@ -49,6 +53,14 @@ pub struct Expression {
     pub understood: bool,
 }
 
+/// An object that a file defines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Defined {
+    kind: &'static str,
+    name: String,
+    span: Range<usize>,
+}
+
 /// A policy that a rule names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedPolicy {
@@ -58,6 +70,16 @@ pub struct WantedPolicy {
 }
 
 impl RuleFile {
+    /// A file whose text is not known, for the reason given.
+    pub fn unreadable(message: &str) -> Self {
+        let mut problems = Problems::of("");
+        problems.error(Check::Unreadable, 0..0, message);
+        Self {
+            problems: problems.into_found(),
+            ..Self::default()
+        }
+    }
+
     /// Reads a file to its end and collects everything that is wrong with it.
     pub fn read(text: &str) -> Self {
         let mut file = Self::default();
@@ -77,7 +99,9 @@ impl RuleFile {
                 }
             }
             Err(error) => {
-                let span = error.location().map_or(0..0, bytes);
+                let span = error
+                    .location()
+                    .map_or(0..0, |location| place(text, location));
                 let message = plain_message(&error);
                 problems.error(Check::Syntax, span, message);
             }
@@ -111,6 +135,31 @@ impl RuleFile {
                         names.join(", ")
                     )
                 });
+        }
+        problems.into_found()
+    }
+
+    /// The objects that another file, or this one, has defined before. `seen` holds the file of each, and takes up this one's.
+    pub fn defined_before(
+        &self,
+        text: &str,
+        name: &str,
+        seen: &mut BTreeMap<(&'static str, String), String>,
+    ) -> Vec<Problem> {
+        let mut problems = Problems::of(text);
+        for defined in &self.defined {
+            let object = (defined.kind, defined.name.clone());
+            if let Some(before) = seen.get(&object) {
+                problems
+                    .error(
+                        Check::Duplicate,
+                        defined.span.clone(),
+                        format!("{before} has a {} `{}` already", defined.kind, defined.name),
+                    )
+                    .mend("give it another name: the one applied last would replace the other");
+            } else {
+                seen.insert(object, name.to_owned());
+            }
         }
         problems.into_found()
     }
@@ -177,13 +226,19 @@ impl RuleFile {
             .and_then(|kind| kind.value.as_text());
         match kind {
             Some("GpuFaultRule") => self.manifest(document, problems),
-            Some("RemediationPolicy") => {
-                let name = document
-                    .value
-                    .get("metadata")
-                    .and_then(|metadata| metadata.value.get("name"))
-                    .and_then(|name| name.value.as_text());
-                self.policies.extend(name.map(str::to_owned));
+            Some("RemediationPolicy") => self.policy(document, problems),
+            Some(other) if meant_kind(other).is_some() => {
+                let meant = meant_kind(other).unwrap_or_default();
+                problems
+                    .error(
+                        Check::Kind,
+                        document
+                            .value
+                            .get("kind")
+                            .map_or(whole, |kind| bytes(kind.referenced)),
+                        format!("there is no kind `{other}`"),
+                    )
+                    .mend(format!("did you mean `{meant}`?"));
             }
             Some(other) => {
                 problems.warning(
@@ -214,9 +269,34 @@ impl RuleFile {
 
     fn manifest(&mut self, document: &Node, problems: &mut Problems<'_>) {
         let mut reader = Reader::new(problems, false);
+        let name = self.head(document, "GpuFaultRule", &mut reader);
+        let Some(spec) = document.value.get("spec") else {
+            return;
+        };
+        reader.fields(spec, "the spec of a GpuFaultRule", &["groups"], &["groups"]);
+        self.spec(spec, name, reader);
+    }
+
+    fn policy(&mut self, document: &Node, problems: &mut Problems<'_>) {
+        let mut reader = Reader::new(problems, false);
+        let name = self.head(document, "RemediationPolicy", &mut reader);
+        self.policies.extend(name);
+        if let Some(spec) = document.value.get("spec") {
+            reader.policy(spec);
+        }
+        self.expressions.append(&mut reader.expressions);
+    }
+
+    /// Reads what every object has, and gives back its name.
+    fn head(
+        &mut self,
+        document: &Node,
+        kind: &'static str,
+        reader: &mut Reader<'_, '_>,
+    ) -> Option<String> {
         reader.fields(
             document,
-            "a GpuFaultRule",
+            &format!("a {kind}"),
             &["apiVersion", "kind", "metadata", "spec", "status"],
             &["apiVersion", "metadata", "spec"],
         );
@@ -232,29 +312,25 @@ impl RuleFile {
                 )
                 .mend(format!("write `apiVersion: {API_VERSION}`"));
         }
-        let name =
-            document
-                .value
-                .get("metadata")
-                .and_then(|metadata| match metadata.value.get("name") {
-                    Some(name) => reader.text(name, "the name"),
-                    None => {
-                        reader
-                            .problems
-                            .error(
-                                Check::MissingField,
-                                bytes(metadata.referenced),
-                                "`metadata` has no `name`",
-                            )
-                            .mend("add `name:`");
-                        None
-                    }
-                });
-        let Some(spec) = document.value.get("spec") else {
-            return;
+        let metadata = document.value.get("metadata")?;
+        let Some(node) = metadata.value.get("name") else {
+            reader
+                .problems
+                .error(
+                    Check::MissingField,
+                    bytes(metadata.referenced),
+                    "`metadata` has no `name`",
+                )
+                .mend("add `name:`");
+            return None;
         };
-        reader.fields(spec, "the spec of a GpuFaultRule", &["groups"], &["groups"]);
-        self.spec(spec, name.map(str::to_owned), reader);
+        let name = reader.text(node, "the name")?.to_owned();
+        self.defined.push(Defined {
+            kind,
+            name: name.clone(),
+            span: bytes(node.referenced),
+        });
+        Some(name)
     }
 
     /// Reads the groups below `spec`, which is the whole document of a plain file.
@@ -302,23 +378,6 @@ fn drop_foreign_rules(spec: &mut serde_json::Value) {
             .as_array()
             .is_some_and(|rules| !rules.is_empty())
     });
-}
-
-/// The message without the place, which is shown in another way.
-fn plain_message(error: &serde_saphyr::Error) -> String {
-    let message = error.without_snippet().to_string();
-    let message = message.strip_prefix("error: ").unwrap_or(&message);
-    let message = message.lines().next().unwrap_or("not YAML");
-    // Advice for the programmer, not for the author of the file.
-    let message = message.split(", set ").next().unwrap_or(message);
-    match message.split_once(": ") {
-        Some((place, rest)) if place.starts_with("line ") => rest.to_owned(),
-        _ => message
-            .split(" at line ")
-            .next()
-            .unwrap_or(message)
-            .to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,9 @@ spec:
 apiVersion: gpu-remediator.dev/v1alpha1
 kind: RemediationPolicy
 metadata: {name: p}
-spec: {}
+spec:
+  steps: [{cordon: {}}]
+  recovery: {healthy: {expr: gpu_up == 1, for: 1m}}
 "#;
 
 fn found(text: &str) -> Vec<(Check, usize, usize)> {
@@ -181,5 +183,18 @@ proptest::proptest! {
     #[test]
     fn no_text_panics(text in "(groups|kind|rules|alert|expr|remediation|[ :{}\\[\\]\n\\-\"'|&*!é0-9a-z]){0,60}") {
         let _ = RuleFile::read(&text);
+    }
+}
+
+#[test]
+fn a_syntax_error_is_where_it_is() {
+    for (text, line) in [
+        ("groups:\n  - name: a\n    rules:\n\t- alert: x\n", 4),
+        ("groups:\n  - name: a\n    rules: [\n      {alert: x}\n", 3),
+    ] {
+        let file = RuleFile::read(text);
+        let problem = &file.problems[0];
+        assert_eq!(problem.check, Check::Syntax, "{problem:?}");
+        assert_eq!(problem.line, line, "{text}: {problem:?}");
     }
 }

@@ -14,6 +14,8 @@ pub enum Severity {
 /// What kind of problem it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
+    /// The file cannot be read, or there is none.
+    Unreadable,
     /// The file is not YAML.
     Syntax,
     /// The document is of a kind that is not read.
@@ -36,7 +38,7 @@ pub enum Check {
     BadTemplate,
     /// A label that identifies the alert depends on the value.
     ValueInLabel,
-    /// Two groups, or two alerts of one group, with the same name.
+    /// Two objects, two groups of an object, or two alerts of a group, with the same name.
     Duplicate,
     /// The policy does not exist.
     MissingPolicy,
@@ -46,6 +48,7 @@ impl Check {
     /// The word for the check in reports.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Unreadable => "unreadable",
             Self::Syntax => "syntax",
             Self::Kind => "kind",
             Self::UnknownField => "unknown-field",
@@ -99,6 +102,11 @@ impl<'a> Problems<'a> {
 
     pub(super) fn text(&self) -> &'a str {
         self.text
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.found.len()
     }
 
     pub(super) fn has_errors(&self) -> bool {

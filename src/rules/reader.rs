@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::file::Expression;
 use super::lint::{Finding, expression};
 use super::problem::{Check, Problems};
+use super::template::Dialect;
 use super::tree::{Node, Value, bytes};
 
 const GROUP_FIELDS: [&str; 6] = [
@@ -219,7 +220,7 @@ impl<'a, 'text> Reader<'a, 'text> {
                     format!("`{}` is not a label name", name.value),
                 );
             }
-            if let Some(template) = self.template(value)
+            if let Some(template) = self.template(value, Dialect::Alert)
                 && template.uses_value()
             {
                 self.problems
@@ -235,7 +236,7 @@ impl<'a, 'text> Reader<'a, 'text> {
 
     fn annotations(&mut self, node: &Node) {
         for (_, value) in self.texts(node, "`annotations`") {
-            self.template(value);
+            self.template(value, Dialect::Alert);
         }
     }
 
@@ -260,7 +261,7 @@ impl<'a, 'text> Reader<'a, 'text> {
                     if self.text(value, &format!("`{}`", key.value)).is_none() {
                         continue;
                     }
-                    let Some(template) = self.template(value) else {
+                    let Some(template) = self.template(value, Dialect::Alert) else {
                         continue;
                     };
                     if template.uses_value() {

@@ -1,0 +1,44 @@
+//! What the YAML parser says of a text that it cannot read: where it is, and in which words.
+
+use std::ops::Range;
+
+use serde_saphyr::Location;
+
+use super::tree::bytes;
+
+/// The bytes of a location. The ones of syntax errors know their line and column alone.
+pub(super) fn place(text: &str, location: Location) -> Range<usize> {
+    let known = bytes(location);
+    if known.start > 0 || location.line() <= 1 && location.column() <= 1 {
+        return known;
+    }
+    let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).saturating_sub(1);
+    let line_start: usize = text
+        .split_inclusive('\n')
+        .take(number(location.line()))
+        .map(str::len)
+        .sum();
+    let line = text[line_start..].lines().next().unwrap_or_default();
+    let column = line
+        .char_indices()
+        .nth(number(location.column()))
+        .map_or(line.len(), |(at, _)| at);
+    line_start + column..line_start + line.len()
+}
+
+/// The message without the place, which is shown in another way.
+pub(super) fn plain_message(error: &serde_saphyr::Error) -> String {
+    let message = error.without_snippet().to_string();
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    let message = message.lines().next().unwrap_or("not YAML");
+    // Advice for the programmer, not for the author of the file.
+    let message = message.split(", set ").next().unwrap_or(message);
+    match message.split_once(": ") {
+        Some((place, rest)) if place.starts_with("line ") => rest.to_owned(),
+        _ => message
+            .split(" at line ")
+            .next()
+            .unwrap_or(message)
+            .to_owned(),
+    }
+}
