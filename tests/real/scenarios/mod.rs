@@ -2,6 +2,7 @@
 //! given back, and what may go wrong on the way.
 
 mod bad_input;
+mod budget;
 mod failure;
 mod outages;
 mod people;
