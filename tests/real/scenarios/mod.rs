@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod budget;
+mod dra;
 mod failure;
 mod outages;
 mod people;
