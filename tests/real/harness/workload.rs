@@ -36,6 +36,34 @@ pub(crate) async fn deployment(
     } else {
         json!({"cpu": "1", "memory": "1Gi", GPU: gpus.to_string()})
     };
+    let resources = json!({"limits": limits});
+    create(admin, namespace, name, replicas, resources, json!([])).await;
+}
+
+/// Creates a Deployment of one pod that holds what `claim` says: the one entry
+/// of `spec.resourceClaims`, but for its name.
+pub(crate) async fn claiming_deployment(
+    admin: &Client,
+    namespace: &str,
+    name: &str,
+    mut claim: Value,
+) {
+    claim["name"] = json!("device");
+    let resources = json!({
+        "limits": {"cpu": "1", "memory": "1Gi"},
+        "claims": [{"name": "device"}],
+    });
+    create(admin, namespace, name, 1, resources, json!([claim])).await;
+}
+
+async fn create(
+    admin: &Client,
+    namespace: &str,
+    name: &str,
+    replicas: u32,
+    resources: Value,
+    claims: Value,
+) {
     let deployment: Deployment = serde_json::from_value(json!({
         "metadata": {"name": name},
         "spec": {
@@ -51,8 +79,9 @@ pub(crate) async fn deployment(
                     "containers": [{
                         "name": "main",
                         "image": "example.test/workload:1",
-                        "resources": {"limits": limits},
+                        "resources": resources,
                     }],
+                    "resourceClaims": claims,
                 },
             },
         },

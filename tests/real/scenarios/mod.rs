@@ -2,6 +2,8 @@
 //! given back, and what may go wrong on the way.
 
 mod bad_input;
+mod budget;
+mod dra;
 mod failure;
 mod outages;
 mod people;

@@ -12,6 +12,7 @@ const ALL_UP: &str = r#"min by (node) (gpu_up{node="{{ .node }}"}) == 1"#;
 /// The policy, built up by what a test wants to be different.
 pub(crate) struct Policy {
     name: String,
+    budget: Value,
     steps: Vec<Value>,
 }
 
@@ -20,12 +21,20 @@ impl Policy {
     pub(crate) fn drain_node() -> Self {
         Self {
             name: DRAIN_NODE.to_owned(),
+            budget: json!({"maxUnavailable": "50%", "maxConcurrent": 1}),
             steps: vec![
                 json!({"cordon": {}}),
                 json!({"evictPods": {"timeout": "60s"}}),
                 json!({"verify": {"expr": ALL_UP, "for": "2s", "timeout": "5m"}}),
             ],
         }
+    }
+
+    /// Lets `max_unavailable` of the nodes be out, and `max_concurrent` be in
+    /// the middle of their steps.
+    pub(crate) fn budget(mut self, max_unavailable: &str, max_concurrent: u32) -> Self {
+        self.budget = json!({"maxUnavailable": max_unavailable, "maxConcurrent": max_concurrent});
+        self
     }
 
     /// Eviction fails after `timeout`.
@@ -62,7 +71,7 @@ impl Policy {
                     "pauseIf": [{"name": "error-rate", "expr": "app_error_ratio > 0.05"}],
                     "stopIf": [{"name": "capacity-floor", "expr": "app_replicas_available < 1"}],
                 },
-                "budget": {"maxUnavailable": "50%", "maxConcurrent": 1},
+                "budget": self.budget,
                 "steps": self.steps,
                 "recovery": {
                     "healthy": {"expr": ALL_UP, "for": "2s"},

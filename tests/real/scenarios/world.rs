@@ -279,7 +279,12 @@ impl World {
 
     /// Whether the faulty node is cordoned, and our mark on it.
     pub(crate) async fn isolation(&self) -> (bool, Option<String>) {
-        let node = nodes::get(&self.cluster.admin, FAULTY).await;
+        self.isolation_of(FAULTY).await
+    }
+
+    /// Whether a node is cordoned, and our mark on it.
+    pub(crate) async fn isolation_of(&self, node: &str) -> (bool, Option<String>) {
+        let node = nodes::get(&self.cluster.admin, node).await;
         let mark = node
             .metadata
             .annotations
