@@ -81,7 +81,7 @@ pub struct Guard {
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
     /// The condition. True when its result is not empty; a scalar, or a comparison with `bool`, is true when it is not
-    /// 0. Before it counts as false, each metric in it must exist.
+    /// 0. Before it counts as false, each metric in it must exist, and what it compares must have data.
     #[schemars(length(min = 1, max = 4096))]
     #[x_kube(validation = Rule::new("self.trim().size() > 0").message("a guard has an expr: write the PromQL condition that holds the remediation"))]
     pub expr: String,

@@ -180,7 +180,8 @@ impl Condition {
         for operand in &self.operands {
             require_numbers(operand, answer_to(operand, answers)?)?;
         }
-        let mut failing = None;
+        // What fails for certain makes the whole False, whatever is unknown besides (Kleene).
+        let (mut failing, mut unknown) = (None, None);
         for term in terms {
             let result = answer_to(&term.result, answers)?;
             require_numbers(&term.result, result)?;
@@ -200,10 +201,11 @@ impl Condition {
             };
             if total == 0 {
                 let nothing = term.operand.as_ref().unwrap_or(&term.result);
-                return Err(Unknown::new(
+                unknown.get_or_insert(Unknown::new(
                     UnknownReason::NoData,
                     format!("`{nothing}` has no series"),
                 ));
+                continue;
             }
             if passed > total {
                 return Err(Unknown::new(
@@ -215,10 +217,11 @@ impl Condition {
                 failing = Some(format!("{passed} of {total} series pass `{}`", term.result));
             }
         }
-        Ok(match failing {
-            Some(detail) => Verdict::not_held(detail, value),
-            None => Verdict::held("every series passes", value),
-        })
+        match (failing, unknown) {
+            (Some(detail), _) => Ok(Verdict::not_held(detail, value)),
+            (None, Some(unknown)) => Err(unknown),
+            (None, None) => Ok(Verdict::held("every series passes", value)),
+        }
     }
 
     fn require_understood(&self) -> Result<(), Unknown> {

@@ -169,7 +169,7 @@ fn pending(
     }
     if fault.spec.rule_ref.is_some() && world.rule == RuleFacts::Silent {
         if is_healthy(world, &mut draft) {
-            return healthy_before_admission(fault, world, node, draft, now);
+            return healthy_before_admission(draft);
         }
     } else {
         draft.status.healthy_since = None;
@@ -242,18 +242,21 @@ fn is_healthy(world: &World, draft: &mut Draft) -> bool {
 }
 
 /// A fault that waits to act, whose rule has fallen silent and whose GPU is proven healthy, has ended. Silence alone is
-/// no evidence. Where an earlier round has isolated the node, it is given back as after any recovery.
-fn healthy_before_admission(
-    fault: &Fault,
-    world: &World,
-    node: &NodeFacts,
-    mut draft: Draft,
-    now: Timestamp,
-) -> Decision {
+/// no evidence. Where an earlier round has isolated the node, our mark is still on it, and is removed next.
+fn healthy_before_admission(mut draft: Draft) -> Decision {
+    let message = if draft.status.isolation.is_some() {
+        "The rule fell silent and health is proven before the steps were run again; the node is given back"
+    } else {
+        "The rule fell silent and health is proven; nothing was done"
+    };
     if draft.status.isolation.is_some() {
-        return recovery::prove(fault, world, node, draft, now);
+        draft.condition(
+            conditions::ISOLATED,
+            Some(false),
+            "Recovered",
+            "The isolation is undone",
+        );
     }
-    let message = "The rule fell silent and health is proven; nothing was done";
     draft.end(Phase::Recovered, "HealthyWithoutAction", message);
     draft.perform_then(None, Next::Now)
 }
