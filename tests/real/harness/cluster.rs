@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, Client};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::ports::free_address;
@@ -104,6 +105,17 @@ impl Cluster {
     /// The requests that the API server has answered so far, oldest first.
     pub(crate) fn audit(&self) -> Vec<audit::Request> {
         audit::read(&self.folder().join("audit.log"))
+    }
+
+    /// Stops the API server in the middle of whatever it does: connections are
+    /// taken, and nothing is answered.
+    pub(crate) fn stall_apiserver(&self) {
+        self.apiserver.signal(Signal::STOP);
+    }
+
+    /// Lets the API server go on.
+    pub(crate) fn resume_apiserver(&self) {
+        self.apiserver.signal(Signal::CONT);
     }
 
     /// Ends the API server, as in an outage. etcd keeps what it holds.

@@ -171,6 +171,54 @@ async fn an_api_server_that_is_gone_for_half_a_minute_costs_nothing_but_time() {
     controller.process().expect_running();
 }
 
+/// A renewal that comes only a little late goes on in the same term, and no
+/// leader is made anew who would look at everything.
+#[tokio::test]
+async fn an_api_server_that_stalls_for_less_than_the_lease_leaves_no_fault_behind() {
+    let world = World::start(Policy::drain_node().gate_after_cordon()).await;
+    let mut controller = world.controller().await;
+    world.fail_gpu();
+    world
+        .until(seconds(30), "the node to be cordoned", |status| {
+            status.isolation.is_some()
+        })
+        .await;
+    for stall in [2, 3, 4] {
+        world.cluster.stall_apiserver();
+        throughout(
+            seconds(stall),
+            "the controller lives on",
+            async || match controller.process().exit_status() {
+                None => Ok(()),
+                Some(status) => Err(format!("it ended: {status}")),
+            },
+        )
+        .await;
+        world.cluster.resume_apiserver();
+    }
+    world
+        .application(super::world::Application {
+            gate: 1,
+            ..super::world::FINE
+        })
+        .await;
+    world
+        .until(seconds(60), "the drain to be over", |status| {
+            status.timeline.drained_at.is_some()
+        })
+        .await;
+    workload::ready_pods(
+        &world.cluster.admin,
+        INFERENCE,
+        "llm",
+        world.before.len(),
+        seconds(120),
+    )
+    .await;
+    world.repair();
+    world.expect_recovered().await;
+}
+
 #[tokio::test]
 async fn a_driver_call_that_hangs_does_not_hang_the_metrics() {
     let folder = tempfile::tempdir().expect("a folder");
