@@ -231,7 +231,7 @@ async fn evict_all(
         let now = Timestamp::now();
         let word = match &answer {
             EvictionAnswer::Accepted => {
-                accepted.push(pod.clone());
+                accepted.push((pod, now));
                 ctx.metrics.pods_displaced.inc();
                 spend(pod, ctx);
                 "accepted"
@@ -268,8 +268,9 @@ async fn evict_all(
         return result.map(|()| Executed::Done(object));
     }
     let mut status = object.status.clone().unwrap_or_default();
-    drain::note_evicted(&mut status, &accepted, Timestamp::now());
-    for pod in &accepted {
+    for (pod, at) in accepted {
+        // Each with its own time: a replacement may be there before the last eviction is asked for.
+        drain::note_evicted(&mut status, std::slice::from_ref(pod), at);
         let related = ObjectReference {
             api_version: Some("v1".into()),
             kind: Some("Pod".into()),

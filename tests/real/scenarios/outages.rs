@@ -175,7 +175,7 @@ async fn an_api_server_that_is_gone_for_half_a_minute_costs_nothing_but_time() {
 /// leader is made anew who would look at everything.
 #[tokio::test]
 async fn an_api_server_that_stalls_for_less_than_the_lease_leaves_no_fault_behind() {
-    let world = World::start(Policy::drain_node().gate_after_cordon()).await;
+    let mut world = World::start(Policy::drain_node().gate_after_cordon()).await;
     let mut controller = world.controller().await;
     world.fail_gpu();
     world
