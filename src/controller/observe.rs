@@ -75,6 +75,13 @@ pub async fn observe(fault: &Fault, now: Timestamp, ctx: &Context) -> Result<Wor
             world.health = Some(proof(fault, "healthy", healthy, now, ctx).await);
         }
     }
+    if status.phase == Phase::Recovered {
+        ctx.caches.each_fault(|other| {
+            let is_over = other.status.as_ref().is_some_and(|s| s.phase.is_over());
+            let same_node = other.spec.node_name == fault.spec.node_name;
+            world.node_has_open_fault |= same_node && !is_over && other.name_any() != fault.name;
+        });
+    }
     if status.phase == Phase::Processing {
         if let Some(Step::Verify(verify)) = current_step(fault) {
             world.verify = Some(proof(fault, "verify", &verify.expr, now, ctx).await);

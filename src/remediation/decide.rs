@@ -297,6 +297,7 @@ fn ended(fault: &Fault, world: &World, mut draft: Draft, now: Timestamp) -> Deci
     }
     let returned = draft.status.phase == Phase::Recovered
         && world.rule == RuleFacts::Firing
+        && !world.node_has_open_fault
         && world
             .health
             .as_ref()

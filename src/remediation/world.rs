@@ -57,6 +57,8 @@ pub struct World {
     pub rule: RuleFacts,
     /// The rule has been silent at some time since this activation began.
     pub rule_was_silent: bool,
+    /// Another fault of the same node is open: what is wrong with the node's health is its business.
+    pub node_has_open_fault: bool,
     /// Pods that may be replacements of displaced pods; `None`: not listed yet.
     pub candidates: Option<Vec<Candidate>>,
     /// UIDs of pods that already count as replacements for other faults' displaced pods.

@@ -116,3 +116,21 @@ fn promise_4_a_pod_that_ignores_the_cordon_is_not_evicted_for_ever() {
         "PodsIgnoreCordon"
     );
 }
+
+#[test]
+fn a_recovered_fault_leaves_the_illness_of_its_node_to_the_fault_that_is_open() {
+    let mut sim = Sim::new(&[]);
+    (sim.verify, sim.health) = (Some(true), Some(true));
+    sim.run(60);
+    assert_eq!(sim.phase(), Phase::Recovered);
+    sim.health = Some(false);
+    sim.world.node_has_open_fault = true;
+    sim.run(5);
+    assert_eq!(sim.phase(), Phase::Recovered);
+    sim.world.node_has_open_fault = false;
+    sim.run(5);
+    assert_eq!(
+        (sim.fault.status.occurrence, sim.phase()),
+        (2, Phase::Processing)
+    );
+}
