@@ -65,6 +65,14 @@ fn a_plain_prometheus_file_may_hold_other_rules() {
 }
 
 #[test]
+fn a_misspelt_remediation_does_not_make_a_rule_somebody_elses() {
+    let file = RuleFile::read(
+        "groups:\n- name: g\n  rules:\n  - alert: A\n    expr: gpu_up == 0\n    remediaton: {policy: p}\n",
+    );
+    assert_eq!(file.problems.len(), 1, "{:#?}", file.problems);
+}
+
+#[test]
 fn all_problems_are_found_each_at_its_place_and_nothing_is_half_applied() {
     let text = r#"groups:
 - name: g

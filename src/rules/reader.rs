@@ -27,6 +27,18 @@ const RULE_FIELDS: [&str; 7] = [
     "remediation",
 ];
 
+/// What a rule that is not ours may hold, in a plain Prometheus file.
+const FOREIGN_RULE_FIELDS: [&str; 8] = [
+    "alert",
+    "record",
+    "expr",
+    "for",
+    "keep_firing_for",
+    "labels",
+    "annotations",
+    "remediation",
+];
+
 /// Reads the rules of one document.
 pub(super) struct Reader<'a, 'text> {
     pub(super) problems: &'a mut Problems<'text>,
@@ -87,7 +99,8 @@ impl<'a, 'text> Reader<'a, 'text> {
         for rule in self.list(node, "`rules`") {
             let foreign = rule.value.get("remediation").is_none();
             if self.plain && foreign {
-                // Prometheus and its own tools judge these.
+                // Prometheus and its own tools judge these, but a misspelt `remediation` must not make a rule one of them.
+                self.fields(rule, "a rule", &FOREIGN_RULE_FIELDS, &[]);
                 self.without_remediation += 1;
                 continue;
             }
