@@ -210,7 +210,7 @@ fn times_of_the_election_that_the_controller_would_refuse_are_refused_before() {
             );
         }
     }
-    assert_eq!(taken, 4);
+    assert_eq!(taken, 3);
 }
 
 /// GKE refuses system priority classes outside kube-system, and the pods would never be created.

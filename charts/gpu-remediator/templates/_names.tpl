@@ -67,6 +67,9 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- if lt $lease 1000 -}}
 {{- fail (printf "controller.leaderElection.leaseDuration (%s) must be at least 1s" $times.leaseDuration) -}}
 {{- end -}}
+{{- if mod $lease 1000 -}}
+{{- fail (printf "controller.leaderElection.leaseDuration (%s) must be a whole number of seconds" $times.leaseDuration) -}}
+{{- end -}}
 {{- if le $lease $renew -}}
 {{- fail (printf "controller.leaderElection.leaseDuration (%s) must be longer than renewDeadline (%s)" $times.leaseDuration $times.renewDeadline) -}}
 {{- end -}}
