@@ -68,7 +68,7 @@ pub async fn observe(fault: &Fault, now: Timestamp, ctx: &Context) -> Result<Wor
             world.guards = Some(ctx.guards.ask(&fault.spec.policy_ref.name, spec, now).await);
         }
         if status.phase == Phase::Pending {
-            world.fleet.selects_node = node_view.as_deref().is_some_and(|n| selects(spec, n));
+            world.fleet.selects_node = node_view.as_deref().is_some_and(|n| selector(spec)(n));
         }
         if asks_health(status.phase, world.rule) {
             let healthy = &spec.recovery.healthy.expr;
@@ -216,15 +216,15 @@ async fn proof(
     }
 }
 
-/// The policy's node selector matches the node. One that cannot be read matches nothing: acting on every node would be
-/// the worse mistake.
-fn selects(policy: &RemediationPolicySpec, node: &NodeView) -> bool {
-    match policy
+/// Which nodes the policy selects. A selector that cannot be read selects nothing: acting on every node would be the
+/// worse mistake.
+fn selector(policy: &RemediationPolicySpec) -> impl Fn(&NodeView) -> bool {
+    let selector = policy
         .node_selector
         .clone()
         .map(Selector::try_from)
-        .transpose()
-    {
+        .transpose();
+    move |node| match &selector {
         Ok(None) => true,
         Ok(Some(selector)) => selector.matches(node.labels()),
         Err(_) => false,
@@ -233,16 +233,7 @@ fn selects(policy: &RemediationPolicySpec, node: &NodeView) -> bool {
 
 /// Counts who is out of service, as the fault's budget does.
 pub fn usage(fault: &Fault, policy: &RemediationPolicySpec, ctx: &Context) -> Usage {
-    let selector = policy
-        .node_selector
-        .clone()
-        .map(Selector::try_from)
-        .transpose();
-    let selects = |node: &NodeView| match &selector {
-        Ok(None) => true,
-        Ok(Some(selector)) => selector.matches(node.labels()),
-        Err(_) => false,
-    };
+    let selects = selector(policy);
     let (mut held, mut processing) = (BTreeSet::new(), BTreeSet::new());
     ctx.caches.each_fault(|other| {
         let Some(status) = other.status.as_ref().filter(|s| s.phase.holds_node()) else {
