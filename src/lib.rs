@@ -5,13 +5,15 @@
 //!
 //! ```text
 //! api  xid  rules  guards  remediation  slo                    pure: no clock, no async, no client
-//! prometheus  kubernetes  nvml  kmsg  http  telemetry          adapters: one outside thing each
+//! prometheus  kubernetes  nvml  kmsg  http  telemetry  clock   adapters: one outside thing each
 //! exporter  controller                                         the two processes
+//! sim                                                          a cluster that lives in the process, for demo and tests
 //! commands  cli  main                                          one file per subcommand
 //! ```
 
 pub mod api;
 pub mod cli;
+pub mod clock;
 pub mod commands;
 pub mod controller;
 pub mod exporter;
@@ -23,6 +25,8 @@ pub mod nvml;
 pub mod prometheus;
 pub mod remediation;
 pub mod rules;
+#[cfg(feature = "sim")]
+pub mod sim;
 pub mod slo;
 pub mod telemetry;
 pub mod xid;

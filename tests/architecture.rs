@@ -22,7 +22,7 @@ const PURE: [&str; 6] = ["api", "xid", "rules", "guards", "remediation", "slo"];
 /// Rooms that speak to one outside thing each.
 const ADAPTERS: [&str; 4] = ["prometheus", "kubernetes", "nvml", "kmsg"];
 /// Adapters that any adapter and any process may use.
-const SHARED_ADAPTERS: [&str; 2] = ["http", "telemetry"];
+const SHARED_ADAPTERS: [&str; 3] = ["clock", "http", "telemetry"];
 /// Rooms that join the others.
 const PROCESSES: [&str; 3] = ["exporter", "controller", "sim"];
 /// The rooms of the command line.

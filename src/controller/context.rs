@@ -11,6 +11,7 @@ use super::metrics::Metrics;
 use super::nudges::Nudges;
 use super::pod_watches::PodWatches;
 use crate::api::fault_status::OwnerRef;
+use crate::clock::Clock;
 use crate::kubernetes::budgets::Spent;
 use crate::kubernetes::clients::Clients;
 use crate::kubernetes::events::Events;
@@ -21,6 +22,8 @@ use crate::slo::matching::OwnerState;
 
 /// Shared by all reconciliations.
 pub struct Context {
+    /// The wall time.
+    pub clock: Clock,
     /// Clients of the API server.
     pub clients: Clients,
     /// Whether we may act.

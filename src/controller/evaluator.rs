@@ -15,6 +15,7 @@ use super::opening::FaultOpener;
 use super::rule_group::{GroupRun, Surroundings};
 use super::rule_status::StatusWriter;
 use crate::api::rule::{GpuFaultRule, RuleStatus};
+use crate::clock::Clock;
 use crate::rules::schedule::Schedule;
 
 /// How often the local copy of the rules is compared with what is being evaluated. It costs no request.
@@ -101,7 +102,7 @@ impl<O: FaultOpener> Evaluator<O> {
                 }
                 if same {
                     let state = states.entry(name.clone()).or_default();
-                    state.extend(group.statuses(Timestamp::now()));
+                    state.extend(group.statuses(self.surroundings.clock.now()));
                 }
             }
         }
@@ -125,7 +126,7 @@ impl<O: FaultOpener> Evaluator<O> {
         let before = state
             .or_else(|| object.status.as_ref().map(|status| status.rules.clone()))
             .unwrap_or_default();
-        let now = Timestamp::now();
+        let now = self.surroundings.clock.now();
         let mut tasks = JoinSet::new();
         let mut schedules = Vec::new();
         let mut groups = Vec::new();
@@ -154,7 +155,13 @@ impl<O: FaultOpener> Evaluator<O> {
             ));
         }
         let writer = StatusWriter::new(self.client.clone(), object);
-        tasks.spawn(write_status(Arc::clone(&groups), writer, cancel.clone()));
+        let clock = self.surroundings.clock.clone();
+        tasks.spawn(write_status(
+            Arc::clone(&groups),
+            writer,
+            clock,
+            cancel.clone(),
+        ));
         ObjectRun {
             uid: object.metadata.uid.clone(),
             generation: object.metadata.generation,
@@ -190,7 +197,7 @@ async fn evaluate_group<O: FaultOpener>(
     };
     let mut last = None;
     loop {
-        let now = Timestamp::now();
+        let now = surroundings.clock.now();
         let slot = schedule.next(last.map_or(now, |last: Timestamp| now.max(last)));
         if let Some(last) = last {
             surroundings.metrics.missed(schedule.missed(last, slot));
@@ -212,6 +219,7 @@ async fn evaluate_group<O: FaultOpener>(
 async fn write_status(
     groups: Arc<Vec<Mutex<GroupRun>>>,
     mut writer: StatusWriter,
+    clock: Clock,
     cancel: CancellationToken,
 ) {
     let mut look = tokio::time::interval(LOOK_AT_STATUS);
@@ -222,7 +230,7 @@ async fn write_status(
             () = cancel.cancelled() => return,
             _ = look.tick() => {}
         }
-        let now = Timestamp::now();
+        let now = clock.now();
         let mut statuses = Vec::new();
         for group in groups.iter() {
             statuses.extend(group.lock().await.statuses(now));

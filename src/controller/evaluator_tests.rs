@@ -97,6 +97,7 @@ async fn follows_the_objects_and_writes_their_status() {
         rules,
         client,
         surroundings: Arc::new(Surroundings {
+            clock: crate::clock::Clock::system(),
             prometheus,
             opener: Arc::clone(&opener),
             policy_exists: Arc::new(|_| true),

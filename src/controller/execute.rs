@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
@@ -228,7 +228,7 @@ async fn evict_all(
             break;
         }
         let answer = evict(&ctx.clients.act, pod).await;
-        let now = Timestamp::now();
+        let now = ctx.clock.now();
         let word = match &answer {
             EvictionAnswer::Accepted => {
                 accepted.push((pod, now));

@@ -14,6 +14,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use super::caches::Caches;
 use crate::api::conditions::HoldReason;
 use crate::api::{GpuFault, GpuFaultStatus, Phase};
+use crate::clock::Clock;
 use crate::remediation::drain;
 
 /// How many pods a label names; beyond that it counts.
@@ -22,12 +23,13 @@ const PODS_NAMED: usize = 20;
 /// Collects from the caches.
 pub struct FaultMetrics {
     caches: Arc<Caches>,
+    clock: Clock,
 }
 
 impl FaultMetrics {
     /// Collects from these caches.
-    pub fn new(caches: Arc<Caches>) -> Self {
-        Self { caches }
+    pub fn new(caches: Arc<Caches>, clock: Clock) -> Self {
+        Self { caches, clock }
     }
 }
 
@@ -68,7 +70,7 @@ impl Collector for FaultMetrics {
             }
         }
         let age = oldest.map_or(0.0, |t| {
-            Timestamp::now().duration_since(t).as_secs_f64().max(0.0)
+            self.clock.now().duration_since(t).as_secs_f64().max(0.0)
         });
 
         let mut family = encoder.encode_descriptor(

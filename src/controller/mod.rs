@@ -21,4 +21,4 @@ pub mod run;
 pub mod serve;
 pub mod watches;
 
-pub use run::{RunError, Settings, run};
+pub use run::{Outside, RunError, Settings, run, run_in};

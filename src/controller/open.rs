@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 
@@ -98,7 +97,7 @@ impl Opener {
             &fault,
             was_silent,
             opening.alert.active_at,
-            Timestamp::now(),
+            self.ctx.clock.now(),
         ) {
             Refire::Nothing => return Ok(Opened::AlreadyOpen),
             Refire::Busy => return Err(Cause::Busy),

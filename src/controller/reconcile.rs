@@ -89,7 +89,7 @@ enum Turn {
 }
 
 async fn once(object: Arc<GpuFault>, ctx: &Context) -> Result<Turn, ReconcileError> {
-    let now = Timestamp::now();
+    let now = ctx.clock.now();
     let fault = fault(&object);
     let mut world = observe(&fault, now, ctx).await?;
     latch_stop(&fault, &world, now, ctx).await?;

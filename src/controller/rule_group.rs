@@ -9,6 +9,7 @@ use super::opening::{FaultOpener, Judgement, OpenError, Opened, Opening};
 use super::rule_metrics::{NO_NODE_LABEL, OPEN_FAILED, POLICY_NOT_FOUND, RuleLabels, RuleMetrics};
 use crate::api::fault::RuleRef;
 use crate::api::rule::{Rule, RuleGroup, RulePhase, RuleStatus};
+use crate::clock::Clock;
 use crate::prometheus::client::Client;
 use crate::rules::activation::{Activation, Activations};
 use crate::rules::alert::Evaluation;
@@ -28,6 +29,8 @@ pub type PolicyExists = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// What the evaluation of a group needs from outside.
 pub struct Surroundings<O> {
+    /// The wall time.
+    pub clock: Clock,
     /// The judge.
     pub prometheus: Client,
     /// Who opens faults.

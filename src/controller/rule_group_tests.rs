@@ -80,6 +80,7 @@ impl Bench {
             .for_each(|labels| metrics.start(labels));
         Self {
             surroundings: Surroundings {
+                clock: crate::clock::Clock::system(),
                 prometheus: Client::new(Options::new(server.uri())).unwrap(),
                 opener: Arc::default(),
                 policy_exists: Arc::new(move |name| {

@@ -25,6 +25,7 @@ use super::rule_group::Surroundings;
 use super::rule_metrics::RuleMetrics;
 use super::{serve, watches};
 use crate::api::names::RESUME_ANNOTATION;
+use crate::clock::Clock;
 use crate::http::{BindError, Limits, Server};
 use crate::kubernetes::clients::{Clients, ConnectError};
 use crate::kubernetes::events::Events;
@@ -75,12 +76,48 @@ pub enum RunError {
 pub async fn run(settings: Settings, stop: CancellationToken) -> Result<(), RunError> {
     settings.lease.validate()?;
     let clients = Clients::connect().await?;
-    let prometheus = Prometheus::new(settings.prometheus)?;
+    let prometheus = Prometheus::new(settings.prometheus.clone())?;
     let server = Server::bind(settings.listen, Limits::default()).await?;
     if let Ok(address) = server.local_address() {
         tracing::info!(%address, "listening");
     }
+    let surroundings = Outside {
+        clients,
+        prometheus,
+        clock: Clock::system(),
+        server: Some(server),
+    };
+    run_in(surroundings, settings, stop).await
+}
 
+/// Everything outside the process that the controller speaks to.
+pub struct Outside {
+    /// The Kubernetes API.
+    pub clients: Clients,
+    /// Prometheus.
+    pub prometheus: Prometheus,
+    /// The wall time.
+    pub clock: Clock,
+    /// Where the endpoints are served; nowhere without.
+    pub server: Option<Server>,
+}
+
+/// Runs with what is given, until the token is cancelled. The addresses in the settings are not looked at.
+///
+/// # Errors
+///
+/// [`RunError::Lease`].
+pub async fn run_in(
+    outside: Outside,
+    settings: Settings,
+    stop: CancellationToken,
+) -> Result<(), RunError> {
+    let Outside {
+        clients,
+        prometheus,
+        clock,
+        server,
+    } = outside;
     let mut registry = Registry::default();
     telemetry::register_build_info(&mut registry);
     let metrics = Metrics::register(&mut registry);
@@ -92,6 +129,7 @@ pub async fn run(settings: Settings, stop: CancellationToken) -> Result<(), RunE
     let mut leadership = lease::campaign(
         clients.act.clone(),
         settings.lease.clone(),
+        clock.clone(),
         stop_campaign.clone(),
         &campaigning,
     )?;
@@ -99,11 +137,17 @@ pub async fn run(settings: Settings, stop: CancellationToken) -> Result<(), RunE
     let (nudges, nudge_stream) = Nudges::channel();
     let (caches, streams) = watches::start(&clients.watch);
     let caches = Arc::new(caches);
-    registry.register_collector(Box::new(FaultMetrics::new(Arc::clone(&caches))));
+    registry.register_collector(Box::new(FaultMetrics::new(
+        Arc::clone(&caches),
+        clock.clone(),
+    )));
     let router = serve::router(registry, Arc::clone(&caches), stop.clone());
-    serving.spawn(server.serve(router, stop_serving.clone()));
+    if let Some(server) = server {
+        serving.spawn(server.serve(router, stop_serving.clone()));
+    }
 
     let ctx = Arc::new(Context {
+        clock,
         leadership: leadership.clone(),
         caches: Arc::clone(&caches),
         pods: PodWatches::new(clients.watch.clone(), nudges.clone()),
@@ -206,6 +250,7 @@ async fn lead(
     watches::nudge_all(ctx);
     let policies = ctx.caches.policies.clone();
     let surroundings = Surroundings {
+        clock: ctx.clock.clone(),
         prometheus: prometheus.clone(),
         opener: Arc::new(Opener::new(Arc::clone(ctx))),
         policy_exists: Arc::new(move |name| policies.get(&ObjectRef::new(name)).is_some()),
@@ -235,7 +280,7 @@ async fn release_resumed(ctx: &Context, term: &CancellationToken) {
                 continue;
             }
             let name = policy.name_any();
-            match guard_book::resume(&ctx.clients.act, &policy, jiff::Timestamp::now()).await {
+            match guard_book::resume(&ctx.clients.act, &policy, ctx.clock.now()).await {
                 Ok(()) => {
                     tracing::info!(policy = name, "resumed by a person");
                     ctx.events.publish(

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Client;
@@ -15,6 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::clients::ApiError;
+use crate::clock::Clock;
 
 /// Where the Lease is and how long it holds.
 #[derive(Clone, Debug)]
@@ -141,6 +141,7 @@ impl LeaseSettings {
 pub fn campaign(
     client: Client,
     settings: LeaseSettings,
+    clock: Clock,
     stop: CancellationToken,
     tasks: &tokio_util::task::TaskTracker,
 ) -> Result<Leadership, SettingsError> {
@@ -148,6 +149,7 @@ pub fn campaign(
     let (publish, term) = watch::channel(None);
     let api = Api::namespaced(client, &settings.namespace);
     let mut candidate = Candidate {
+        clock,
         api,
         settings,
         publish,
@@ -168,6 +170,7 @@ pub fn campaign(
 }
 
 struct Candidate {
+    clock: Clock,
     api: Api<Lease>,
     settings: LeaseSettings,
     publish: watch::Sender<Option<Term>>,
@@ -257,7 +260,7 @@ impl Candidate {
 
     /// What to write in order to take the lease.
     fn claim(&mut self, transitions: i32) -> LeaseSpec {
-        let now = Timestamp::now();
+        let now = self.clock.now();
         self.claimed = Some(now.as_microsecond());
         self.spec(transitions, MicroTime(now))
     }
@@ -280,7 +283,7 @@ impl Candidate {
     async fn renew(&mut self, lease: &Lease, began: Instant) -> Result<(), ApiError> {
         let mut wanted = lease.clone();
         let spec = wanted.spec.clone().unwrap_or_default();
-        let acquired = spec.acquire_time.unwrap_or(MicroTime(Timestamp::now()));
+        let acquired = spec.acquire_time.unwrap_or(MicroTime(self.clock.now()));
         wanted.spec = Some(self.spec(spec.lease_transitions.unwrap_or(0), acquired));
         self.replace(wanted, began).await
     }
@@ -341,7 +344,7 @@ impl Candidate {
     }
 
     fn spec(&self, transitions: i32, acquired: MicroTime) -> LeaseSpec {
-        let now = MicroTime(Timestamp::now());
+        let now = MicroTime(self.clock.now());
         LeaseSpec {
             holder_identity: Some(self.settings.identity.clone()),
             lease_duration_seconds: Some(
@@ -380,7 +383,7 @@ impl Candidate {
         if let Some(spec) = &mut lease.spec {
             spec.holder_identity = Some(String::new());
             spec.lease_duration_seconds = Some(1);
-            spec.renew_time = Some(MicroTime(Timestamp::now()));
+            spec.renew_time = Some(MicroTime(self.clock.now()));
         }
         let parameters = PostParams::default();
         let request = self.api.replace(&self.settings.name, &parameters, &lease);

@@ -117,7 +117,14 @@ impl Process {
         let line = Arc::new(Mutex::new(line));
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let client = client(server, &line);
-        let leadership = campaign(client, settings(identity), stop.clone(), &tasks).unwrap();
+        let leadership = campaign(
+            client,
+            settings(identity),
+            crate::clock::Clock::system(),
+            stop.clone(),
+            &tasks,
+        )
+        .unwrap();
         Self {
             leadership,
             line,

@@ -1,0 +1,1 @@
+//! The story that `gpu-remediator demo` tells.

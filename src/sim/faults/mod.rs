@@ -1,0 +1,1 @@
+//! What goes wrong between the controller and the cluster: a seeded injector.

@@ -1,0 +1,1 @@
+//! A Prometheus that lives in the process.

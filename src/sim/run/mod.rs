@@ -1,0 +1,1 @@
+//! A whole simulated cluster with controllers, and the ways to run it.

@@ -1,0 +1,1 @@
+//! What a cluster does by itself: scheduler, workload controllers, kubelets, GPUs.
