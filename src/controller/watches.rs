@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::caches::{Caches, FirstList};
+use super::caches::{Caches, FirstList, in_order};
 use super::context::Context;
 use crate::api::{GpuFault, GpuFaultRule, Phase, RemediationPolicy};
 use crate::kubernetes::views::{BudgetView, NodeView};
@@ -213,6 +213,7 @@ fn follow<K>(
     tasks.spawn(async move {
         loop {
             let next = tokio::select! {
+                biased;
                 () = stop.cancelled() => break,
                 next = stream.next() => next,
             };
@@ -231,7 +232,7 @@ fn follow<K>(
 }
 
 fn nudge_where(ctx: &Context, affected: impl Fn(&GpuFault, Phase) -> bool) {
-    for fault in ctx.caches.faults.state() {
+    for fault in in_order(&ctx.caches.faults) {
         let phase = fault.status.as_ref().map(|s| s.phase).unwrap_or_default();
         if affected(&fault, phase) {
             ctx.nudges.nudge(&fault.name_any());
