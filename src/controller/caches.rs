@@ -117,14 +117,17 @@ impl Caches {
     }
 }
 
-/// What a store of cluster-scoped objects holds, sorted by name. The store itself has another order in each process, and
+/// What a store holds, sorted by namespace and name. The store itself has another order in each process, and
 /// what a process does must not depend on that.
 pub fn in_order<K>(store: &Store<K>) -> Vec<Arc<K>>
 where
     K: kube::Resource<DynamicType = ()> + Clone + 'static,
 {
     let mut objects = store.state();
-    objects.sort_by(|a, b| a.meta().name.cmp(&b.meta().name));
+    objects.sort_by(|a, b| {
+        let (a, b) = (a.meta(), b.meta());
+        (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name))
+    });
     objects
 }
 
