@@ -165,6 +165,7 @@ pub async fn run_in(
         evaluation_interval: settings.evaluation_interval,
         admission: tokio::sync::Mutex::default(),
         policy_changed: tokio::sync::Notify::new(),
+        rules_changed: Arc::default(),
         memory: Memory::default(),
         clients,
     });
@@ -262,6 +263,7 @@ async fn lead(
     };
     let evaluator = Evaluator {
         rules: ctx.caches.rules.clone(),
+        changed: Arc::clone(&ctx.rules_changed),
         client: ctx.clients.act.clone(),
         surroundings: Arc::new(surroundings),
         default_interval: ctx.evaluation_interval,

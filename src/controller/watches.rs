@@ -179,7 +179,7 @@ impl Streams {
             },
         );
         let context = Arc::clone(ctx);
-        // The evaluator follows its cache by itself; faults learn here that their rule is gone.
+        // The evaluator follows its cache; faults learn here that their rule is gone.
         follow(
             "rules",
             self.rules,
@@ -187,6 +187,7 @@ impl Streams {
             stop,
             move |rule: GpuFaultRule| {
                 let name = rule.name_any();
+                context.rules_changed.notify_one();
                 nudge_where(&context, |fault, _| {
                     fault
                         .spec
