@@ -4,12 +4,16 @@
 //! Time comes from the clock that it is given and UIDs from a counter, so that a run can be repeated exactly.
 
 mod admission;
+mod answers;
 mod apply;
 mod body;
+mod builtin;
+mod columns;
 mod delete;
 mod discovery;
 mod events;
 mod eviction;
+mod garbage;
 mod history;
 mod list;
 mod namespaces;
@@ -18,6 +22,9 @@ mod refusal;
 mod requests;
 pub mod resources;
 mod route;
+mod schema;
+mod schema_check;
+mod schema_rules;
 mod selector;
 mod service;
 mod serving;
@@ -113,8 +120,8 @@ impl ApiServer {
         self.lock().compact();
     }
 
-    fn now(&self) -> jiff::Timestamp {
-        self.lock().clock.now()
+    fn clock(&self) -> Clock {
+        self.lock().clock.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::admission;
 use super::refusal::Refusal;
-use super::resources::Resource;
+use super::resources::{NAMESPACES, PODS, Resource};
 use super::state::{Access, Entry, Key, State};
 
 const MODIFIED: &str =
@@ -113,13 +113,12 @@ impl State {
                 meta.insert("generation".to_owned(), json!(1));
             }
         }
-        if resource.status
-            && let Some(object) = object.as_object_mut()
-        {
-            object.remove("status");
-        }
+        drop_status(resource, &mut object);
         admission::default(resource, &mut object);
-        admission::validate(resource, None, &mut object)?;
+        if resource != PODS && resource != NAMESPACES {
+            drop_status(resource, &mut object);
+        }
+        admission::validate(resource, None, &object)?;
         Ok(self.stored(access, resource, &key, object))
     }
 
@@ -177,7 +176,7 @@ impl State {
         }
         admission::carry_over(resource, access.subresource, old, &mut wanted);
         admission::default(resource, &mut wanted);
-        admission::validate(resource, Some(old), &mut wanted)?;
+        admission::validate(resource, Some(old), &wanted)?;
         if wanted == **old {
             return Ok(before);
         }
@@ -188,7 +187,7 @@ impl State {
         Ok(self.stored(access, resource, key, wanted))
     }
 
-    /// Takes an object out. `last` is its last state where it differs from the stored one.
+    /// Takes an object out, with what follows from that.
     pub(super) fn remove(
         &mut self,
         access: &Access,
@@ -196,10 +195,25 @@ impl State {
         key: &Key,
         last: Option<Value>,
     ) -> Arc<Entry> {
-        let _ = last;
-        match self.put(access, resource, key, None) {
+        let gone = match self.put(access, resource, key, None) {
             Some(entry) => entry,
             None => Arc::new(Entry::new(Value::Null)),
+        };
+        if !access.dry_run {
+            self.collect_garbage(resource, &gone.value);
         }
+        match last {
+            Some(last) => Arc::new(Entry::new(last)),
+            None => gone,
+        }
+    }
+}
+
+/// What is written through a subresource of its own does not come with a new object.
+fn drop_status(resource: &Resource, object: &mut Value) {
+    if resource.status
+        && let Some(object) = object.as_object_mut()
+    {
+        object.remove("status");
     }
 }
