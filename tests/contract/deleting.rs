@@ -32,7 +32,7 @@ pub async fn a_uid_is_a_precondition(ground: &Ground) {
         .await
         .refused(409, "Conflict");
     assert!(
-        text(&status["message"]).contains("UID in precondition: another"),
+        text(&status["message"]).contains("the UID in the precondition (another) does not match the UID in record"),
         "{status}"
     );
     ground.get(&path).await.expect(200);

@@ -159,7 +159,10 @@ pub async fn an_event_says_who_did_what(ground: &Ground) {
     let mut object = event(ground, "a");
     object["note"] = json!("x".repeat(1025));
     let status = ground.post(&path, &object).await.refused(422, "Invalid");
-    assert_eq!(status["details"]["causes"][0]["field"], "note", "{status}");
+    assert!(
+        text(&status["message"]).contains("can have at most 1024 characters"),
+        "{status}"
+    );
 }
 
 pub async fn an_event_is_where_its_object_is(ground: &Ground) {

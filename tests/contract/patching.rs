@@ -442,7 +442,7 @@ pub async fn apply_is_tied_to_the_incarnation_and_the_revision(ground: &Ground) 
     ground
         .patch(&path, APPLY, &wanted)
         .await
-        .refused(409, "Conflict");
+        .invalid(&[("metadata.uid", "FieldValueInvalid")]);
     wanted["metadata"]["uid"] = made["metadata"]["uid"].clone();
     wanted["metadata"]["resourceVersion"] = json!("1");
     ground

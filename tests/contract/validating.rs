@@ -80,7 +80,7 @@ pub async fn each_field_is_checked(ground: &Ground) {
         ("nodeName", json!(5), "FieldValueTypeInvalid"),
         ("xid", json!(-1), "FieldValueInvalid"),
         ("xid", json!("79"), "FieldValueTypeInvalid"),
-        ("faultTime", json!("yesterday"), "FieldValueInvalid"),
+        ("faultTime", json!("yesterday"), "FieldValueTypeInvalid"),
     ];
     for (field, value, reason) in cases {
         let mut object = objects::fault(ground, "a");

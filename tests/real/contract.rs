@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use futures::future::LocalBoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
@@ -11,8 +12,26 @@ use kube::{Api, Client};
 use crate::harness::cluster::Cluster;
 use crate::harness::wait::{eventually, seconds};
 
+#[macro_use]
 #[path = "../contract/mod.rs"]
 mod suite;
+
+/// A case, to be run on any ground.
+type Case = fn(suite::ground::Ground) -> LocalBoxFuture<'static, ()>;
+
+macro_rules! table {
+    ($($group:ident { $($case:ident)* })*) => {
+        /// Name of each case, and the case.
+        const CASES: &[(&str, Case)] = &[
+            $($((
+                stringify!($case),
+                |ground| Box::pin(async move { suite::$group::$case(&ground).await }),
+            ),)*)*
+        ];
+    };
+}
+
+cases!(table);
 
 /// How many cases run at a time: most of their time is waiting.
 const AT_A_TIME: usize = 8;
@@ -22,14 +41,12 @@ async fn every_case_holds_on_the_real_api_server() {
     let mut cluster = Cluster::start_without_kubelets().await;
     install_custom_resources(&cluster.admin).await;
 
-    let runs = suite::CASES.iter().map(|(name, case)| {
+    let runs = CASES.iter().map(|(name, case)| {
         let client = cluster.admin.clone();
         async move {
             // The real server's memory of a resource begins after its start, so it has nothing to forget.
             let forget = Arc::new(|| ());
-            let run = async {
-                case(suite::ground::Ground::new(client, name_of(name), forget).await).await
-            };
+            let run = async { case(suite::ground::Ground::new(client, name, forget).await).await };
             let ended = std::panic::AssertUnwindSafe(run).catch_unwind().await;
             ended.is_err().then_some(*name)
         }
@@ -43,18 +60,13 @@ async fn every_case_holds_on_the_real_api_server() {
         failed.is_empty(),
         "{} of {} cases fail: {failed:#?}",
         failed.len(),
-        suite::CASES.len()
+        CASES.len()
     );
     assert!(
         cluster.ended_parts().is_empty(),
         "{:?}",
         cluster.ended_parts()
     );
-}
-
-/// The name of the case without its group.
-fn name_of(case: &str) -> &str {
-    case.rsplit("::").next().unwrap_or(case)
 }
 
 async fn install_custom_resources(admin: &Client) {
