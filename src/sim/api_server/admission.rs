@@ -118,6 +118,31 @@ pub(super) fn version_required(resource: &Resource, name: &str) -> Refusal {
     )
 }
 
+/// A field that cannot be changed.
+pub(super) fn immutable(resource: &Resource, name: &str, field: &str, value: &str) -> Refusal {
+    let message = format!("Invalid value: {value:?}: field is immutable");
+    let (field, reason) = (field.to_owned(), "FieldValueInvalid");
+    Refusal::invalid(
+        resource,
+        name,
+        &[Cause {
+            field,
+            reason,
+            message,
+        }],
+    )
+}
+
+/// Is it one of our custom resources?
+pub(super) fn is_custom(resource: &Resource) -> bool {
+    [GPU_FAULTS, GPU_FAULT_RULES, REMEDIATION_POLICIES].contains(&resource)
+}
+
+/// Does this way of writing leave metadata as it is, whatever is sent?
+pub(super) fn keeps_metadata(resource: &Resource, subresource: Option<&str>) -> bool {
+    subresource == Some("status") && is_custom(resource)
+}
+
 /// May an object be replaced without saying which revision of it?
 pub(super) fn allows_unconditional_update(resource: &Resource) -> bool {
     ![

@@ -16,7 +16,7 @@ use super::refusal::Refusal;
 use super::resources::{PODS, Resource, SERVICES};
 use super::route::{Query, Target};
 use super::state::{Entry, text_of};
-use super::table::{self, Style};
+use super::table::{self, Form, Style};
 use super::watching::Wanted;
 
 /// An answer that is good.
@@ -34,7 +34,7 @@ impl ApiServer {
         result: Result<Answer, Refusal>,
         target: Option<&Target>,
         query: &Query,
-        as_table: bool,
+        form: Form,
     ) -> Response<AnswerBody> {
         let resource = target.map(|t| t.resource);
         let style = Style {
@@ -43,24 +43,33 @@ impl ApiServer {
         };
         match (result, resource) {
             (Ok(Answer::Object(code, entry)), Some(resource)) => {
-                let text = if as_table {
-                    text_of(&table::table(
+                let text = match form {
+                    Form::Table => text_of(&table::table(
                         resource,
                         &[&entry.value],
                         &Value::Null,
                         style,
-                    ))
-                } else {
-                    events::shown(resource, &entry)
+                    )),
+                    Form::Metadata => text_of(&table::metadata(&entry.value)),
+                    Form::Plain => events::shown(resource, &entry),
                 };
                 json_response(code, AnswerBody::whole(text))
             }
             (Ok(Answer::List(page)), Some(resource)) => {
-                let body = if as_table {
-                    let objects: Vec<&Value> = page.entries.iter().map(|e| &*e.value).collect();
-                    text_of(&table::table(resource, &objects, &page.meta(), style))
-                } else {
-                    list_text(resource, &page)
+                let objects = || page.entries.iter().map(|e| &*e.value);
+                let body = match form {
+                    Form::Table => {
+                        let objects: Vec<&Value> = objects().collect();
+                        text_of(&table::table(resource, &objects, &page.meta(), style))
+                    }
+                    Form::Metadata => {
+                        let items: Vec<Value> = objects().map(table::metadata).collect();
+                        text_of(
+                            &json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+                            "metadata": page.meta(), "items": items}),
+                        )
+                    }
+                    Form::Plain => list_text(resource, &page),
                 };
                 json_response(200, AnswerBody::whole(body))
             }
@@ -139,7 +148,13 @@ pub(super) fn deleted_answer(resource: &Resource, name: &str, deleted: Deleted) 
     }
 }
 
-/// The Status of a success.
-pub(super) fn success() -> Value {
+/// The Status of something that was made.
+pub(super) fn created() -> Value {
+    let mut status = success();
+    status["code"] = json!(201);
+    status
+}
+
+fn success() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
 }

@@ -9,6 +9,7 @@ use super::patch::merge_key;
 use super::refusal::Refusal;
 use super::resources::Resource;
 use super::state::{Access, Entry, Key, State};
+use super::write::other_incarnation;
 
 impl State {
     /// Applies; answers whether the object is new.
@@ -42,10 +43,7 @@ impl State {
                 return Err(Refusal::not_found(resource, &key.1));
             }
             if let Some(uid) = applied["metadata"]["uid"].as_str() {
-                let why = format!(
-                    "Precondition failed: UID in precondition: {uid}, UID in object meta: "
-                );
-                return Err(Refusal::conflict(resource, &key.1, &why));
+                return Err(other_incarnation(resource, &key.1, uid, ""));
             }
             let mut object = applied.clone();
             if object["metadata"]["name"].is_null() {

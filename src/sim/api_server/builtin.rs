@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::refusal::Cause;
 use super::resources::{
-    CORE_EVENTS, DAEMON_SETS, DEPLOYMENTS, EVENTS, JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS,
-    Resource, STATEFUL_SETS,
+    CORE_EVENTS, DAEMON_SETS, DEPLOYMENTS, EVENTS, JOBS, LEASES, NAMESPACES, NODES, PODS,
+    REPLICA_SETS, Resource, STATEFUL_SETS,
 };
 
 /// Fields of a pod's spec that may change.
@@ -61,10 +61,19 @@ pub(super) fn default(resource: &Resource, object: &mut Value) {
         if completions {
             defaults(object, "spec", &[("completions", json!(1))]);
         }
-    } else if resource == NODES
-        && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
-    {
-        // The real server does not write a false flag or an empty list.
+    } else if resource == NODES {
+        drop_false_and_empty(object);
+    }
+    if resource.status {
+        // Written even when nothing is in them, so that a JSON patch finds them.
+        defaults(object, "spec", &[]);
+        defaults(object, "status", &[]);
+    }
+}
+
+/// The real server does not write a false flag or an empty list.
+fn drop_false_and_empty(node: &mut Value) {
+    if let Some(spec) = node.get_mut("spec").and_then(Value::as_object_mut) {
         spec.retain(|name, value| match name.as_str() {
             "unschedulable" => *value == true,
             "taints" => value.as_array().is_some_and(|t| !t.is_empty()),
@@ -242,6 +251,23 @@ pub(super) fn check(
                 "spec.selector",
                 "FieldValueInvalid",
                 format!("Invalid value: {selector}: field is immutable"),
+            );
+        }
+    } else if resource == LEASES {
+        let seconds = &object["spec"]["leaseDurationSeconds"];
+        if seconds.as_i64().is_some_and(|s| s <= 0) {
+            add(
+                "spec.leaseDurationSeconds",
+                "FieldValueInvalid",
+                format!("Invalid value: {seconds}: must be greater than 0"),
+            );
+        }
+        let transitions = &object["spec"]["leaseTransitions"];
+        if transitions.as_i64().is_some_and(|t| t < 0) {
+            add(
+                "spec.leaseTransitions",
+                "FieldValueInvalid",
+                format!("Invalid value: {transitions}: must be greater than or equal to 0"),
             );
         }
     } else if (resource == EVENTS || resource == CORE_EVENTS) && old.is_none() {

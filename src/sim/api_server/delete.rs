@@ -85,7 +85,10 @@ impl State {
         deletion
             .preconditions
             .check(resource, &key.1, &before.value)?;
-        if resource == NAMESPACES && before.value["metadata"]["deletionTimestamp"].is_null() {
+        if resource == NAMESPACES {
+            if !before.value["metadata"]["deletionTimestamp"].is_null() {
+                return Ok(Deleted::Marked(before));
+            }
             let marked = self.end_namespace(access, &key.1);
             return Ok(Deleted::Marked(marked.unwrap_or(before)));
         }

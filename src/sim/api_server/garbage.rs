@@ -40,6 +40,25 @@ impl State {
         }
     }
 
+    /// An object whose owners are all gone goes as well. An owner of a kind that is not served counts as present.
+    pub(super) fn collect_orphan(
+        &mut self,
+        resource: &'static Resource,
+        key: &Key,
+        object: &Value,
+    ) {
+        let references = object["metadata"]["ownerReferences"].as_array();
+        let references = references.map(Vec::as_slice).unwrap_or_default();
+        let gone = |reference: &Value| {
+            let text = |field: &str| reference[field].as_str().unwrap_or_default();
+            Resource::of_kind(text("apiVersion"), text("kind")).is_some()
+                && !self.by_uid.contains_key(text("uid"))
+        };
+        if !references.is_empty() && references.iter().all(gone) {
+            self.delete_quietly(resource, key, &Deletion::default());
+        }
+    }
+
     /// Takes from what the owner owns the reference to it, or the object itself when no other owner is left.
     fn release_dependents(&mut self, owner: &str) {
         for (resource, key, object) in self.dependents_of(owner) {
@@ -158,11 +177,12 @@ impl State {
         keys.take_while(|k| k.0 == namespace).cloned().collect()
     }
 
-    fn finish_namespace(&mut self, name: &str) {
+    /// A namespace that is ending goes once nothing is in it and nothing holds it.
+    pub(super) fn finish_namespace(&mut self, name: &str) {
         let key = (String::new(), name.to_owned());
         let ending = self
             .get(NAMESPACES, &key)
-            .is_some_and(|n| !n.value["metadata"]["deletionTimestamp"].is_null());
+            .is_some_and(|n| super::admission::goes_now(&n.value));
         let empty = || {
             let mut all = ALL.iter().filter(|r| r.namespaced);
             all.all(|r| self.keys_in(r, name).is_empty())

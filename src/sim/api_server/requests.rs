@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::ApiServer;
 use super::admission;
-use super::answers::{Answer, deleted_answer, success};
+use super::answers::{Answer, created, deleted_answer};
 use super::body::AnswerBody;
 use super::delete::Deletion;
 use super::discovery;
@@ -23,8 +23,9 @@ use super::resources::{CORE_EVENTS, EVENTS, Resource};
 use super::route::{Query, Route, Target, route, verb};
 use super::selector::Selection;
 use super::state::{Access, Key, Note, text_of};
-use super::table::{self, Style};
+use super::table::{self, Form, Style};
 use super::watching::{Show, Wanted};
+use super::write::other_incarnation;
 
 /// A request whose body has been read.
 pub(super) struct Asked {
@@ -70,8 +71,8 @@ impl ApiServer {
                     )
                 }),
         };
-        let as_table = table::is_wanted(&asked.headers);
-        let response = self.response(result, target.as_ref(), &query, as_table);
+        let form = Form::of(&asked.headers);
+        let response = self.response(result, target.as_ref(), &query, form);
         let call = |at| Call {
             at,
             actor: actor.clone(),
@@ -130,6 +131,9 @@ impl ApiServer {
             subresource,
             ..access
         };
+        if matches!(verb, Verb::Create | Verb::Update) {
+            is_json(&asked.headers)?;
+        }
         let needs_body = || body.ok_or_else(|| Refusal::bad_request("the body is not JSON"));
         let namespace = target.namespace.as_deref();
         let Some(name) = &target.name else {
@@ -155,12 +159,12 @@ impl ApiServer {
             (Verb::Create, Some("eviction")) => {
                 let eviction = needs_body()?;
                 self.write(|state| state.evict(&access, &key, eviction))?;
-                Ok(Answer::Plain(201, success()))
+                Ok(Answer::Plain(201, created()))
             }
             (Verb::Create, Some("binding")) => {
                 let node = needs_body()?["target"]["name"].as_str().unwrap_or_default();
                 self.write(|state| state.bind(&access, &key, node))?;
-                Ok(Answer::Plain(201, success()))
+                Ok(Answer::Plain(201, created()))
             }
             (_, Some("eviction" | "binding")) => Err(not_allowed()),
             (_, Some("scale")) => {
@@ -175,8 +179,13 @@ impl ApiServer {
             (Verb::Update, _) => {
                 let wanted = needs_body()?.clone();
                 strict(resource, query, &wanted)?;
-                let changed =
-                    self.write(|state| state.update(&access, resource, &key, |_| Ok(wanted)))?;
+                let changed = self.write(|state| {
+                    let uid = wanted["metadata"]["uid"].as_str().unwrap_or_default();
+                    if !uid.is_empty() && state.get(resource, &key).is_none() {
+                        return Err(other_incarnation(resource, name, uid, ""));
+                    }
+                    state.update(&access, resource, &key, |_| Ok(wanted))
+                })?;
                 Ok(Answer::Object(200, changed))
             }
             (Verb::Patch, _) => self.patch(&access, resource, &key, query, asked),
@@ -208,9 +217,9 @@ impl ApiServer {
             Some(version) => Some(self.read(|state| state.revision_of(version))?),
         };
         let resource = target.resource;
-        let show: Show = if table::is_wanted(&asked.headers) {
-            let (clock, whole) = (self.clock(), query.get("includeObject") == Some("Object"));
-            Arc::new(move |entry| {
+        let (clock, whole) = (self.clock(), query.get("includeObject") == Some("Object"));
+        let show: Show = match Form::of(&asked.headers) {
+            Form::Table => Arc::new(move |entry| {
                 let now = clock.now();
                 let style = Style { now, whole };
                 text_of(&table::table(
@@ -219,9 +228,9 @@ impl ApiServer {
                     &Value::Null,
                     style,
                 ))
-            })
-        } else {
-            Arc::new(move |entry| events::shown(resource, entry))
+            }),
+            Form::Metadata => Arc::new(|entry| text_of(&table::metadata(&entry.value))),
+            Form::Plain => Arc::new(move |entry| events::shown(resource, entry)),
         };
         Ok(Answer::Watch(Box::new(Wanted {
             resource,
@@ -285,6 +294,22 @@ impl ApiServer {
         }
         Ok(Answer::List(page))
     }
+}
+
+/// Refuses a body that says that it is something else than JSON.
+fn is_json(headers: &HeaderMap) -> Result<(), Refusal> {
+    let header = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
+    let kind = header
+        .and_then(|h| h.split(';').next())
+        .unwrap_or("application/json");
+    if kind.trim() == "application/json" {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        415,
+        "UnsupportedMediaType",
+        "the body of the request was in an unknown format - accepted media types include: application/json",
+    ))
 }
 
 /// Both groups of events are stored in one form.

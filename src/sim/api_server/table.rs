@@ -17,12 +17,33 @@ pub(super) struct Style {
     pub(super) whole: bool,
 }
 
-/// Is a table asked for before anything else that the server can give?
-pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
-    let first = accepted(headers)
-        .split(',')
-        .find(|media| media.trim().starts_with("application/json"));
-    first.is_some_and(|media| media.contains("as=Table") && media.contains("v=v1"))
+/// The form in which objects are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As they are.
+    Plain,
+    /// As rows.
+    Table,
+    /// Their metadata alone.
+    Metadata,
+}
+
+impl Form {
+    /// The first form of JSON in the `Accept` header.
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let mut all = accepted(headers).split(',').map(str::trim);
+        let first = all.find(|media| media.starts_with("application/json"));
+        match first.filter(|media| media.contains("v=v1")) {
+            Some(media) if media.contains("as=Table") => Self::Table,
+            Some(media) if media.contains("as=PartialObjectMetadata") => Self::Metadata,
+            _ => Self::Plain,
+        }
+    }
+}
+
+/// The metadata of an object alone.
+pub(super) fn metadata(object: &Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }
 
 /// The objects as a table.
@@ -35,7 +56,7 @@ pub(super) fn table(resource: &Resource, objects: &[&Value], meta: &Value, style
             let carried = if style.whole {
                 (*object).clone()
             } else {
-                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+                metadata(object)
             };
             json!({"cells": cells, "object": carried})
         })

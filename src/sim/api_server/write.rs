@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::admission;
+use super::history::Verb;
 use super::refusal::Refusal;
-use super::resources::{NAMESPACES, PODS, Resource};
+use super::resources::{NAMESPACES, Resource};
 use super::state::{Access, Entry, Key, State};
 
 const MODIFIED: &str =
@@ -40,7 +41,7 @@ impl Preconditions {
             && uid != has("uid")
         {
             let why = format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
                 has("uid")
             );
             return Err(Refusal::conflict(resource, name, &why));
@@ -49,7 +50,7 @@ impl Preconditions {
             && version != has("resourceVersion")
         {
             let why = format!(
-                "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
+                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
                 has("resourceVersion")
             );
             return Err(Refusal::conflict(resource, name, &why));
@@ -115,11 +116,16 @@ impl State {
         }
         drop_status(resource, &mut object);
         admission::default(resource, &mut object);
-        if resource != PODS && resource != NAMESPACES {
+        if admission::is_custom(resource) {
+            // A default of the schema does not bring a status either.
             drop_status(resource, &mut object);
         }
         admission::validate(resource, None, &object)?;
-        Ok(self.stored(access, resource, &key, object))
+        let made = self.stored(access, resource, &key, object);
+        if !access.dry_run {
+            self.collect_orphan(resource, &key, &made.value);
+        }
+        Ok(made)
     }
 
     fn stored(
@@ -161,11 +167,22 @@ impl State {
         };
         let uid = text(&wanted, "uid");
         if !uid.is_empty() && uid != text(old, "uid") {
-            let why = format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                text(old, "uid")
-            );
-            return Err(Refusal::conflict(resource, &key.1, &why));
+            // A replacement names the one incarnation that it is for; in a patch the UID is a field like others, and it
+            // is not looked at where metadata is not written.
+            if access.verb == Verb::Update {
+                return Err(other_incarnation(resource, &key.1, &uid, &text(old, "uid")));
+            }
+            if !admission::keeps_metadata(resource, access.subresource) {
+                return Err(admission::immutable(resource, &key.1, "metadata.uid", &uid));
+            }
+        }
+        let until = text(&wanted, "deletionTimestamp");
+        if access.subresource.is_none()
+            && !until.is_empty()
+            && until != text(old, "deletionTimestamp")
+        {
+            let field = "metadata.deletionTimestamp";
+            return Err(admission::immutable(resource, &key.1, field, &until));
         }
         let version = text(&wanted, "resourceVersion");
         if version.is_empty() && !admission::allows_unconditional_update(resource) {
@@ -181,6 +198,11 @@ impl State {
             return Ok(before);
         }
         admission::count_generation(resource, access.subresource, old, &mut wanted);
+        if resource == NAMESPACES {
+            let stored = self.stored(access, resource, key, wanted);
+            self.finish_namespace(&key.1);
+            return Ok(stored);
+        }
         if admission::goes_now(&wanted) {
             return Ok(self.remove(access, resource, key, Some(wanted)));
         }
@@ -216,4 +238,17 @@ fn drop_status(resource: &Resource, object: &mut Value) {
     {
         object.remove("status");
     }
+}
+
+/// A replacement of an object that has another UID, or is gone (`present` is empty then).
+pub(super) fn other_incarnation(
+    resource: &Resource,
+    name: &str,
+    wanted: &str,
+    present: &str,
+) -> Refusal {
+    let why = format!(
+        "Precondition failed: UID in precondition: {wanted}, UID in object meta: {present}"
+    );
+    Refusal::conflict(resource, name, &why)
 }
