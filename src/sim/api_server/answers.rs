@@ -143,3 +143,28 @@ pub(super) fn deleted_answer(resource: &Resource, name: &str, deleted: Deleted) 
 pub(super) fn success() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
 }
+
+/// The same answer with nothing of an object but its metadata.
+pub(super) fn metadata_alone(answer: Answer) -> Answer {
+    let alone = |entry: &Entry| {
+        json!({
+            "kind": "PartialObjectMetadata",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": entry.value["metadata"],
+        })
+    };
+    match answer {
+        Answer::Object(code, entry) => Answer::Plain(code, alone(&entry)),
+        Answer::List(page) => {
+            let items: Vec<Value> = page.entries.iter().map(|e| alone(e)).collect();
+            let list = json!({
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": page.meta(),
+                "items": items,
+            });
+            Answer::Plain(200, list)
+        }
+        other => other,
+    }
+}

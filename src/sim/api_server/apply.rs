@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::patch::merge_key;
-use super::refusal::Refusal;
+use super::refusal::{Cause, Refusal};
 use super::resources::Resource;
 use super::state::{Access, Entry, Key, State};
 
@@ -57,6 +57,26 @@ impl State {
             return Ok((true, made));
         };
         let uid = uid_of(&present);
+        let mut applied = applied;
+        if access.subresource.is_some() {
+            // The metadata of a status is not looked at.
+            if let Some(meta) = applied["metadata"].as_object_mut() {
+                meta.remove("uid");
+            }
+        } else if applied["metadata"]["uid"]
+            .as_str()
+            .is_some_and(|applied| applied != uid)
+        {
+            let cause = Cause {
+                field: "metadata.uid".to_owned(),
+                reason: "FieldValueInvalid",
+                message: format!(
+                    "Invalid value: {}: field is immutable",
+                    applied["metadata"]["uid"]
+                ),
+            };
+            return Err(Refusal::invalid(resource, &key.1, &[cause]));
+        }
         let slot = (uid, manager.to_owned(), access.subresource);
         let earlier = self.applied.get(&slot).cloned().unwrap_or(Value::Null);
         let changed = self.update(access, resource, key, |object| {

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::refusal::Cause;
 use super::resources::{
-    CORE_EVENTS, DAEMON_SETS, DEPLOYMENTS, EVENTS, JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS,
-    Resource, STATEFUL_SETS,
+    CORE_EVENTS, DAEMON_SETS, DEPLOYMENTS, EVENTS, JOBS, LEASES, NAMESPACES, NODES, PODS,
+    REPLICA_SETS, Resource, STATEFUL_SETS,
 };
 
 /// Fields of a pod's spec that may change.
@@ -35,6 +35,14 @@ pub(super) fn default(resource: &Resource, object: &mut Value) {
         defaults(object, "status", &[("phase", json!("Pending"))]);
     } else if resource == NAMESPACES {
         defaults(object, "status", &[("phase", json!("Active"))]);
+    } else if resource == NODES {
+        defaults(object, "spec", &[]);
+        // What is false is left out.
+        if let Some(spec) = object["spec"].as_object_mut()
+            && spec.get("unschedulable") == Some(&json!(false))
+        {
+            spec.remove("unschedulable");
+        }
     } else if resource == DEPLOYMENTS {
         defaults(
             object,
@@ -195,6 +203,14 @@ pub(super) fn check(
             message,
         });
     };
+    if resource == LEASES
+        && object["spec"]["leaseDurationSeconds"]
+            .as_i64()
+            .is_some_and(|seconds| seconds <= 0)
+    {
+        let message = "Invalid value: must be greater than 0".to_owned();
+        add("spec.leaseDurationSeconds", "FieldValueInvalid", message);
+    }
     if resource == PODS {
         let containers = object["spec"]["containers"].as_array();
         if containers.is_none_or(Vec::is_empty) {

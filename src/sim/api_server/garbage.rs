@@ -40,6 +40,28 @@ impl State {
         }
     }
 
+    /// After an object is made: one whose owners are all gone already goes too. Owners of kinds that the server does not
+    /// know are left alone, as it cannot look for them.
+    pub(super) fn collect_unowned(
+        &mut self,
+        resource: &'static Resource,
+        key: &Key,
+        object: &Value,
+    ) {
+        let references = object["metadata"]["ownerReferences"].as_array();
+        let references: Vec<&Value> = references.into_iter().flatten().collect();
+        let is_gone = |reference: &&Value| {
+            let known = ALL.iter().any(|r| {
+                reference["kind"] == r.kind && reference["apiVersion"] == r.api_version().as_str()
+            });
+            let uid = reference["uid"].as_str().unwrap_or_default();
+            known && !self.by_uid.contains_key(uid)
+        };
+        if !references.is_empty() && references.iter().all(is_gone) {
+            self.delete_quietly(resource, key, &Deletion::default());
+        }
+    }
+
     /// Takes from what the owner owns the reference to it, or the object itself when no other owner is left.
     fn release_dependents(&mut self, owner: &str) {
         for (resource, key, object) in self.dependents_of(owner) {
@@ -158,11 +180,13 @@ impl State {
         keys.take_while(|k| k.0 == namespace).cloned().collect()
     }
 
-    fn finish_namespace(&mut self, name: &str) {
+    pub(super) fn finish_namespace(&mut self, name: &str) {
         let key = (String::new(), name.to_owned());
-        let ending = self
-            .get(NAMESPACES, &key)
-            .is_some_and(|n| !n.value["metadata"]["deletionTimestamp"].is_null());
+        let ending = self.get(NAMESPACES, &key).is_some_and(|n| {
+            let meta = &n.value["metadata"];
+            let held = meta["finalizers"].as_array().is_some_and(|f| !f.is_empty());
+            !meta["deletionTimestamp"].is_null() && !held
+        });
         let empty = || {
             let mut all = ALL.iter().filter(|r| r.namespaced);
             all.all(|r| self.keys_in(r, name).is_empty())

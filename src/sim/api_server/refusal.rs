@@ -134,6 +134,9 @@ impl Refusal {
             "reason": self.reason,
             "code": self.code,
         });
+        if let (true, Some(fields)) = (self.reason.is_empty(), status.as_object_mut()) {
+            fields.remove("reason");
+        }
         if !self.details.is_null() {
             status["details"] = self.details.clone();
         }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::ApiServer;
 use super::admission;
-use super::answers::{Answer, deleted_answer, success};
+use super::answers::{Answer, deleted_answer, metadata_alone, success};
 use super::body::AnswerBody;
 use super::delete::Deletion;
 use super::discovery;
@@ -19,7 +19,7 @@ use super::history::{Call, Verb};
 use super::list::Page;
 use super::patch::Patch;
 use super::refusal::Refusal;
-use super::resources::{CORE_EVENTS, EVENTS, Resource};
+use super::resources::{CORE_EVENTS, EVENTS, LEASES, Resource};
 use super::route::{Query, Route, Target, route, verb};
 use super::selector::Selection;
 use super::state::{Access, Key, Note, text_of};
@@ -69,6 +69,11 @@ impl ApiServer {
                         "the server could not find the requested resource",
                     )
                 }),
+        };
+        let result = if metadata_wanted(&asked.headers) {
+            result.map(metadata_alone)
+        } else {
+            result
         };
         let as_table = table::is_wanted(&asked.headers);
         let response = self.response(result, target.as_ref(), &query, as_table);
@@ -130,6 +135,17 @@ impl ApiServer {
             subresource,
             ..access
         };
+        if matches!(verb, Verb::Create | Verb::Update) {
+            let content_type = asked.headers.get(CONTENT_TYPE);
+            let content_type = content_type.and_then(|v| v.to_str().ok());
+            if !content_type.is_none_or(|t| t.contains("json")) {
+                return Err(Refusal::new(
+                    415,
+                    "UnsupportedMediaType",
+                    "the body of the request was in an unknown format - accepted media types include: application/json",
+                ));
+            }
+        }
         let needs_body = || body.ok_or_else(|| Refusal::bad_request("the body is not JSON"));
         let namespace = target.namespace.as_deref();
         let Some(name) = &target.name else {
@@ -155,7 +171,9 @@ impl ApiServer {
             (Verb::Create, Some("eviction")) => {
                 let eviction = needs_body()?;
                 self.write(|state| state.evict(&access, &key, eviction))?;
-                Ok(Answer::Plain(201, success()))
+                let mut status = success();
+                status["code"] = json!(201);
+                Ok(Answer::Plain(201, status))
             }
             (Verb::Create, Some("binding")) => {
                 let node = needs_body()?["target"]["name"].as_str().unwrap_or_default();
@@ -175,6 +193,17 @@ impl ApiServer {
             (Verb::Update, _) => {
                 let wanted = needs_body()?.clone();
                 strict(resource, query, &wanted)?;
+                let uid = wanted["metadata"]["uid"].as_str().unwrap_or_default();
+                // A lease may be made by PUT, and so one that is gone is held against the UID, as another would be.
+                if resource == LEASES
+                    && !uid.is_empty()
+                    && self.read(|state| state.get(resource, &key).is_none())
+                {
+                    let why = format!(
+                        "Precondition failed: UID in precondition: {uid}, UID in object meta: "
+                    );
+                    return Err(Refusal::conflict(resource, name, &why));
+                }
                 let changed =
                     self.write(|state| state.update(&access, resource, &key, |_| Ok(wanted)))?;
                 Ok(Answer::Object(200, changed))
@@ -362,4 +391,10 @@ fn not_allowed() -> Refusal {
 pub(super) fn accepted(headers: &HeaderMap) -> &str {
     let header = headers.get(ACCEPT).and_then(|v| v.to_str().ok());
     header.unwrap_or_default()
+}
+
+/// Is `metadata` alone asked for?
+fn metadata_wanted(headers: &HeaderMap) -> bool {
+    let first = accepted(headers).split(',').next().unwrap_or_default();
+    first.contains("as=PartialObjectMetadata") && first.contains("v=v1")
 }

@@ -67,7 +67,17 @@ pub(super) fn check(
         }
         _ => {}
     }
-    if causes.len() == before {
+    let stops = |cause: &Cause| {
+        matches!(
+            cause.reason,
+            "FieldValueRequired"
+                | "FieldValueNotSupported"
+                | "FieldValueTooLong"
+                | "FieldValueTooMany"
+                | "FieldValueTypeInvalid"
+        )
+    };
+    if !causes[before..].iter().any(stops) {
         for rule in &schema.rules {
             if !rule.holds(old, value) {
                 let message = format!("Invalid value: {}", rule.message);
@@ -144,7 +154,10 @@ fn check_value(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Caus
             invalid(format!("should match '{pattern}'"));
         }
         if schema.format.as_deref() == Some("date-time") && text.parse::<Timestamp>().is_err() {
-            invalid("must be of type date-time".to_owned());
+            let message = format!(
+                "Invalid value: {value}: {path} in body must be of type date-time: {value}"
+            );
+            causes.push(cause(path.to_owned(), "FieldValueTypeInvalid", message));
         }
         if bounds.length.1.is_some_and(|most| length > most) {
             let most = bounds.length.1.unwrap_or(0);

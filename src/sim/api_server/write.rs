@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::admission;
-use super::refusal::Refusal;
+use super::refusal::{Cause, Refusal};
 use super::resources::{NAMESPACES, PODS, Resource};
 use super::state::{Access, Entry, Key, State};
 
@@ -40,7 +40,7 @@ impl Preconditions {
             && uid != has("uid")
         {
             let why = format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
                 has("uid")
             );
             return Err(Refusal::conflict(resource, name, &why));
@@ -49,7 +49,7 @@ impl Preconditions {
             && version != has("resourceVersion")
         {
             let why = format!(
-                "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
+                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
                 has("resourceVersion")
             );
             return Err(Refusal::conflict(resource, name, &why));
@@ -119,7 +119,11 @@ impl State {
             drop_status(resource, &mut object);
         }
         admission::validate(resource, None, &object)?;
-        Ok(self.stored(access, resource, &key, object))
+        let made = self.stored(access, resource, &key, object);
+        if !access.dry_run {
+            self.collect_unowned(resource, &key, &made.value);
+        }
+        Ok(made)
     }
 
     fn stored(
@@ -174,6 +178,21 @@ impl State {
         if !version.is_empty() && version != text(old, "resourceVersion") {
             return Err(Refusal::conflict(resource, &key.1, MODIFIED));
         }
+        if access.subresource.is_none()
+            && old["metadata"]["deletionTimestamp"].is_null()
+            && !wanted["metadata"]["deletionTimestamp"].is_null()
+        {
+            let message = format!(
+                "Invalid value: {}: field is immutable",
+                wanted["metadata"]["deletionTimestamp"]
+            );
+            let cause = Cause {
+                field: "metadata.deletionTimestamp".to_owned(),
+                reason: "FieldValueInvalid",
+                message,
+            };
+            return Err(Refusal::invalid(resource, &key.1, &[cause]));
+        }
         admission::carry_over(resource, access.subresource, old, &mut wanted);
         admission::default(resource, &mut wanted);
         admission::validate(resource, Some(old), &wanted)?;
@@ -181,10 +200,14 @@ impl State {
             return Ok(before);
         }
         admission::count_generation(resource, access.subresource, old, &mut wanted);
-        if admission::goes_now(&wanted) {
+        if admission::goes_now(&wanted) && resource != NAMESPACES {
             return Ok(self.remove(access, resource, key, Some(wanted)));
         }
-        Ok(self.stored(access, resource, key, wanted))
+        let stored = self.stored(access, resource, key, wanted);
+        if resource == NAMESPACES && !access.dry_run {
+            self.finish_namespace(&key.1);
+        }
+        Ok(stored)
     }
 
     /// Takes an object out, with what follows from that.
