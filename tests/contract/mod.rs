@@ -72,6 +72,8 @@ macro_rules! cases {
                 strategic_merge_is_not_for_custom_resources
                 an_unknown_kind_of_patch_is_refused
                 a_patch_needs_an_object
+            }
+            applying {
                 apply_creates_and_changes
                 apply_needs_a_manager
                 apply_of_a_status_writes_the_status_alone

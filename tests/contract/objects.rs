@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ground::Ground;
+use super::ground::{Ground, text};
 
 /// A fault.
 pub fn fault(ground: &Ground, name: &str) -> Value {
@@ -41,4 +41,18 @@ pub fn rule(ground: &Ground, name: &str) -> Value {
             "remediation": {"policy": "drain-node"},
         }]}]},
     })
+}
+
+/// A condition of an object.
+pub fn condition(type_: &str, status: &str) -> Value {
+    json!({"type": type_, "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z"})
+}
+
+/// Type and status of each condition.
+pub fn conditions(object: &Value) -> Vec<(&str, &str)> {
+    let all = object["status"]["conditions"].as_array();
+    all.into_iter()
+        .flatten()
+        .map(|c| (text(&c["type"]), text(&c["status"])))
+        .collect()
 }
