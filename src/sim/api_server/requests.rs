@@ -72,8 +72,8 @@ impl ApiServer {
         };
         let as_table = table::is_wanted(&asked.headers);
         let response = self.response(result, target.as_ref(), &query, as_table);
-        let call = || Call {
-            at: self.clock().now(),
+        let call = |at| Call {
+            at,
             actor: actor.clone(),
             method: asked.method.to_string(),
             path: match &asked.query {
@@ -91,7 +91,8 @@ impl ApiServer {
         };
         self.write(|state| {
             if state.observed {
-                state.notes.push_back(Note::Called(Box::new(call())));
+                let at = state.clock.now();
+                state.notes.push_back(Note::Called(Box::new(call(at))));
             }
         });
         response
