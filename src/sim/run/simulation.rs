@@ -402,4 +402,3 @@ impl Simulation {
 async fn before<T>(end: Instant, future: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout_at(end, future).await.ok()
 }
-
