@@ -108,17 +108,27 @@ impl Caches {
         }
     }
 
-    /// Every fault, sorted by name: the store has no order of its own.
+    /// Every fault, sorted by name.
     pub fn all_faults(&self) -> Vec<Arc<GpuFault>> {
-        let mut faults: Vec<_> = self
-            .faults
-            .state()
+        in_order(&self.faults)
             .into_iter()
             .map(|f| self.newest(f))
-            .collect();
-        faults.sort_by_key(|f| f.name_any());
-        faults
+            .collect()
     }
+}
+
+/// What a store holds, sorted by namespace and name. The store itself has another order in each process, and
+/// what a process does must not depend on that.
+pub fn in_order<K>(store: &Store<K>) -> Vec<Arc<K>>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + 'static,
+{
+    let mut objects = store.state();
+    objects.sort_by(|a, b| {
+        let (a, b) = (a.meta(), b.meta());
+        (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name))
+    });
+    objects
 }
 
 /// The API server's versions count upwards; clients may compare those of one resource (KEP-5504).

@@ -50,6 +50,8 @@ pub struct Context {
     pub admission: tokio::sync::Mutex<()>,
     /// A policy has changed: a person may have resumed it.
     pub policy_changed: tokio::sync::Notify,
+    /// A rule has changed: the evaluator follows.
+    pub rules_changed: Arc<tokio::sync::Notify>,
     /// What was learned on the way and may be learned again.
     pub memory: Memory,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use kube::runtime::reflector::Store;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -18,16 +18,22 @@ use crate::api::rule::{GpuFaultRule, RuleStatus};
 use crate::clock::Clock;
 use crate::rules::schedule::Schedule;
 
-/// How often the local copy of the rules is compared with what is being evaluated. It costs no request.
-const LOOK_FOR_CHANGES: Duration = Duration::from_millis(500);
+/// How often the local copy of the rules is compared with what is being evaluated although no change was told of: a rule
+/// that was deleted while the watch was down is missing from the next list, and nothing else says so.
+const LOOK_FOR_CHANGES: Duration = Duration::from_secs(5);
 
-/// How often the states are compared with what the object says.
+/// The shortest time between two looks at whether the object still says what the evaluations have shown.
 const LOOK_AT_STATUS: Duration = Duration::from_secs(1);
+
+/// The longest: an evaluation that does not come is news as well.
+const LOOK_ANYWAY: Duration = Duration::from_secs(30);
 
 /// Evaluates rules.
 pub struct Evaluator<O> {
     /// The rules, kept up to date by a reflector.
     pub rules: Store<GpuFaultRule>,
+    /// Told when the store has changed.
+    pub changed: Arc<Notify>,
     /// For writing their status.
     pub client: kube::Client,
     /// Prometheus, the opener, the policies and the metrics.
@@ -55,8 +61,10 @@ impl<O: FaultOpener> Evaluator<O> {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => break,
-                _ = look.tick() => self.follow(&mut running, &cancel).await,
+                () = self.changed.notified() => {}
+                _ = look.tick() => {}
             }
+            self.follow(&mut running, &cancel).await;
         }
         for (_, run) in running {
             // The next leader says what is wrong with the rule; the counters stay.
@@ -145,12 +153,14 @@ impl<O: FaultOpener> Evaluator<O> {
             groups.push(Mutex::new(run));
         }
         let groups = Arc::new(groups);
+        let evaluated = Arc::new(Notify::new());
         for (index, schedule) in schedules.into_iter().enumerate() {
             tasks.spawn(evaluate_group(
                 Arc::clone(&groups),
                 index,
                 schedule,
                 Arc::clone(&self.surroundings),
+                Arc::clone(&evaluated),
                 cancel.clone(),
             ));
         }
@@ -160,6 +170,7 @@ impl<O: FaultOpener> Evaluator<O> {
             Arc::clone(&groups),
             writer,
             clock,
+            evaluated,
             cancel.clone(),
         ));
         ObjectRun {
@@ -190,6 +201,7 @@ async fn evaluate_group<O: FaultOpener>(
     index: usize,
     schedule: Schedule,
     surroundings: Arc<Surroundings<O>>,
+    evaluated: Arc<Notify>,
     cancel: CancellationToken,
 ) {
     let Some(group) = groups.get(index) else {
@@ -213,6 +225,7 @@ async fn evaluate_group<O: FaultOpener>(
         group
             .evaluate(slot, &surroundings, &|| !cancel.is_cancelled())
             .await;
+        evaluated.notify_one();
     }
 }
 
@@ -220,15 +233,18 @@ async fn write_status(
     groups: Arc<Vec<Mutex<GroupRun>>>,
     mut writer: StatusWriter,
     clock: Clock,
+    evaluated: Arc<Notify>,
     cancel: CancellationToken,
 ) {
-    let mut look = tokio::time::interval(LOOK_AT_STATUS);
-    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
+        let next = async {
+            tokio::time::sleep(LOOK_AT_STATUS).await;
+            let _ = tokio::time::timeout(LOOK_ANYWAY, evaluated.notified()).await;
+        };
         tokio::select! {
             biased;
             () = cancel.cancelled() => return,
-            _ = look.tick() => {}
+            () = next => {}
         }
         let now = clock.now();
         let mut statuses = Vec::new();
@@ -238,6 +254,7 @@ async fn write_status(
         if let Err(error) = writer.write(statuses, now).await {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             tracing::warn!(rule = %writer.name(), %error, ?cause, "the status of a rule could not be written; it is tried again");
+            evaluated.notify_one();
         }
     }
 }

@@ -93,8 +93,10 @@ async fn follows_the_objects_and_writes_their_status() {
     let prometheus = Prometheus::new(Options::new(prometheus.uri())).unwrap();
     let client =
         kube::Client::try_from(kube::Config::new(api_server.uri().parse().unwrap())).unwrap();
+    let changed = Arc::new(tokio::sync::Notify::new());
     let evaluator = Evaluator {
         rules,
+        changed: Arc::clone(&changed),
         client,
         surroundings: Arc::new(Surroundings {
             clock: crate::clock::Clock::system(),
@@ -127,6 +129,7 @@ async fn follows_the_objects_and_writes_their_status() {
     );
 
     writer.apply_watcher_event(&Event::Apply(object(2, "second")));
+    changed.notify_one();
     assert_eq!(opened(2).await[1].subject.node, "b");
     eventually(async || {
         statuses(&api_server)

@@ -10,6 +10,7 @@ use kube::runtime::reflector::ObjectRef;
 
 use tokio::sync::MutexGuard;
 
+use super::caches::in_order;
 use super::context::Context;
 use super::metrics::AnswerLabel;
 use crate::api::GpuFault;
@@ -303,7 +304,7 @@ async fn evict_all(
 fn spend(pod: &PodRef, ctx: &Context) {
     // Labels are not in the reference; the pod is still in the watch that the drain keeps open.
     if let Some(view) = ctx.pods.find(pod) {
-        for budget in budgets::covering(&view, &ctx.caches.budgets.state()) {
+        for budget in budgets::covering(&view, &in_order(&ctx.caches.budgets)) {
             ctx.memory.spent.spend(budget);
         }
     }

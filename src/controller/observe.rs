@@ -8,6 +8,7 @@ use kube::ResourceExt;
 use kube::core::{Selector, SelectorExt};
 use kube::runtime::reflector::ObjectRef;
 
+use super::caches::in_order;
 use super::context::Context;
 use super::displaced::{awaited, replacements, root};
 use super::pod_watches::Scope;
@@ -272,7 +273,7 @@ async fn gpu_pods(
     world: &mut World,
     ctx: &Context,
 ) -> Result<(), ObserveError> {
-    let all_budgets = ctx.caches.budgets.state();
+    let all_budgets = in_order(&ctx.caches.budgets);
     let mut facts = Vec::new();
     let mut covering = BTreeMap::new();
     for pod in on_node {

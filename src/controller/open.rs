@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 
+use super::caches::in_order;
 use super::context::Context;
 use super::opening::{FaultOpener, Judgement, OpenError, Opened, Opening};
 use super::reconcile;
@@ -146,7 +147,7 @@ impl FaultOpener for Opener {
             let node = self.ctx.caches.nodes.get(&ObjectRef::new(node));
             node.and_then(|n| n.uid()).unwrap_or_default()
         };
-        for fault in self.ctx.caches.faults.state() {
+        for fault in in_order(&self.ctx.caches.faults) {
             if fault.spec.rule_ref.as_ref() != Some(&judgement.rule) {
                 continue;
             }

@@ -12,6 +12,7 @@ use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::caches::in_order;
 use super::context::{Context, Memory};
 use super::evaluator::Evaluator;
 use super::fault_metrics::FaultMetrics;
@@ -164,6 +165,7 @@ pub async fn run_in(
         evaluation_interval: settings.evaluation_interval,
         admission: tokio::sync::Mutex::default(),
         policy_changed: tokio::sync::Notify::new(),
+        rules_changed: Arc::default(),
         memory: Memory::default(),
         clients,
     });
@@ -198,6 +200,7 @@ pub async fn run_in(
     acting.spawn(async move {
         loop {
             let term = tokio::select! {
+                biased;
                 () = stopping.cancelled() => break,
                 term = leadership.acquired(&terms) => term,
             };
@@ -209,6 +212,7 @@ pub async fn run_in(
                 std::future::pending::<()>().await;
             };
             tokio::select! {
+                biased;
                 () = ending => {}
                 () = lead(&context, &prometheus, &rule_metrics, &term) => {}
             }
@@ -243,6 +247,7 @@ async fn lead(
     term: &CancellationToken,
 ) {
     tokio::select! {
+        biased;
         () = term.cancelled() => return,
         () = ctx.caches.ready() => {}
     }
@@ -258,6 +263,7 @@ async fn lead(
     };
     let evaluator = Evaluator {
         rules: ctx.caches.rules.clone(),
+        changed: Arc::clone(&ctx.rules_changed),
         client: ctx.clients.act.clone(),
         surroundings: Arc::new(surroundings),
         default_interval: ctx.evaluation_interval,
@@ -273,7 +279,7 @@ async fn release_resumed(ctx: &Context, term: &CancellationToken) {
             .retain(|name| policies.get(&ObjectRef::new(name)).is_some())
             .await;
         let mut again = false;
-        for policy in ctx.caches.policies.state() {
+        for policy in in_order(&ctx.caches.policies) {
             if !policy.annotations().contains_key(RESUME_ANNOTATION)
                 || ctx.leadership.check().is_err()
             {
@@ -303,6 +309,7 @@ async fn release_resumed(ctx: &Context, term: &CancellationToken) {
         }
         let wait = Duration::from_secs(if again { 1 } else { 3600 });
         tokio::select! {
+            biased;
             () = term.cancelled() => {}
             () = ctx.policy_changed.notified() => {}
             () = tokio::time::sleep(wait) => {}

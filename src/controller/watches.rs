@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::caches::{Caches, FirstList};
+use super::caches::{Caches, FirstList, in_order};
 use super::context::Context;
 use crate::api::{GpuFault, GpuFaultRule, Phase, RemediationPolicy};
 use crate::kubernetes::views::{BudgetView, NodeView};
@@ -179,7 +179,7 @@ impl Streams {
             },
         );
         let context = Arc::clone(ctx);
-        // The evaluator follows its cache by itself; faults learn here that their rule is gone.
+        // The evaluator follows its cache; faults learn here that their rule is gone.
         follow(
             "rules",
             self.rules,
@@ -187,6 +187,7 @@ impl Streams {
             stop,
             move |rule: GpuFaultRule| {
                 let name = rule.name_any();
+                context.rules_changed.notify_one();
                 nudge_where(&context, |fault, _| {
                     fault
                         .spec
@@ -213,6 +214,7 @@ fn follow<K>(
     tasks.spawn(async move {
         loop {
             let next = tokio::select! {
+                biased;
                 () = stop.cancelled() => break,
                 next = stream.next() => next,
             };
@@ -231,7 +233,7 @@ fn follow<K>(
 }
 
 fn nudge_where(ctx: &Context, affected: impl Fn(&GpuFault, Phase) -> bool) {
-    for fault in ctx.caches.faults.state() {
+    for fault in in_order(&ctx.caches.faults) {
         let phase = fault.status.as_ref().map(|s| s.phase).unwrap_or_default();
         if affected(&fault, phase) {
             ctx.nudges.nudge(&fault.name_any());

@@ -39,6 +39,7 @@ impl Events {
         tokio::spawn(async move {
             loop {
                 let entry = tokio::select! {
+                    biased;
                     () = stop.cancelled() => break,
                     entry = entries.recv() => entry,
                 };

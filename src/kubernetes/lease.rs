@@ -105,6 +105,7 @@ impl Leadership {
         tasks.spawn(async move {
             let other = |t: &Option<Term>| t.is_none_or(|t| t.transitions != mine);
             tokio::select! {
+                biased;
                 _ = receiver.wait_for(other) => {}
                 () = ended.cancelled() => {}
             }
@@ -160,6 +161,7 @@ pub fn campaign(
     tasks.spawn(async move {
         loop {
             tokio::select! {
+                biased;
                 () = stop.cancelled() => break,
                 () = candidate.turn() => {}
             }
