@@ -348,7 +348,10 @@ fn judged(
             node.unwrap_or("another node")
         ),
         RescheduleOutcome::Failed => {
-            format!("{pod} was not replaced in time: {}", failure_reason.unwrap_or("unknown"))
+            format!(
+                "{pod} was not replaced in time: {}",
+                failure_reason.unwrap_or("unknown")
+            )
         }
         RescheduleOutcome::Unmanaged => format!("{pod} has no controller; nobody replaces it"),
         RescheduleOutcome::Excluded => format!("{pod} is not wanted any more by its owner"),

@@ -43,7 +43,9 @@ pub(super) fn pod(name: &str, before: Option<&Value>, after: Option<&Value>) -> 
         return Vec::new();
     };
     let pod = name.to_owned();
-    let node = text(object, "/spec/nodeName").unwrap_or_default().to_owned();
+    let node = text(object, "/spec/nodeName")
+        .unwrap_or_default()
+        .to_owned();
     let Some(after) = after else {
         return if node.is_empty() {
             Vec::new()
@@ -59,8 +61,10 @@ pub(super) fn pod(name: &str, before: Option<&Value>, after: Option<&Value>) -> 
             node: node.clone(),
         });
     }
-    if let (false, Some(message)) = (before.is_some_and(|b| no_place(b).is_some()), no_place(after))
-    {
+    if let (false, Some(message)) = (
+        before.is_some_and(|b| no_place(b).is_some()),
+        no_place(after),
+    ) {
         told.push(Happening::PodUnschedulable {
             pod: pod.clone(),
             message: message.to_owned(),
@@ -73,11 +77,7 @@ pub(super) fn pod(name: &str, before: Option<&Value>, after: Option<&Value>) -> 
 }
 
 /// A policy was stopped or resumed.
-pub(super) fn policy(
-    name: &str,
-    before: Option<&Value>,
-    after: Option<&Value>,
-) -> Vec<Happening> {
+pub(super) fn policy(name: &str, before: Option<&Value>, after: Option<&Value>) -> Vec<Happening> {
     let stopped = |object: Option<&Value>| {
         let guard = object.and_then(|o| text(o, "/status/stoppedBy"));
         guard.map(str::to_owned)

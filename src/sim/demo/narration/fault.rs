@@ -14,7 +14,9 @@ pub(super) fn told(
     actor: &str,
 ) -> Vec<Happening> {
     let Some(after) = after.and_then(read) else {
-        return vec![Happening::FaultDeleted { fault: name.to_owned() }];
+        return vec![Happening::FaultDeleted {
+            fault: name.to_owned(),
+        }];
     };
     let mut told = Vec::new();
     if before.is_none() {

@@ -6,10 +6,8 @@ mod fault;
 use serde_json::Value;
 
 use super::happening::Happening;
-use crate::sim::api_server::history::{Call, Verb, Write};
-use crate::sim::api_server::resources::{
-    GPU_FAULTS, LEASES, NODES, PODS, REMEDIATION_POLICIES,
-};
+use crate::sim::api_server::resources::{GPU_FAULTS, LEASES, NODES, PODS, REMEDIATION_POLICIES};
+use crate::sim::api_server::{Call, Verb, Write};
 
 /// What a request means for the story; mostly nothing.
 #[must_use]
@@ -20,9 +18,10 @@ pub fn of_call(call: &Call) -> Option<Happening> {
     if !is_eviction || call.dry_run {
         return None;
     }
-    let uid = call.body.as_deref().and_then(|body| {
-        text(body, "/deleteOptions/preconditions/uid").map(str::to_owned)
-    });
+    let uid = call
+        .body
+        .as_deref()
+        .and_then(|body| text(body, "/deleteOptions/preconditions/uid").map(str::to_owned));
     Some(Happening::EvictionAnswered {
         pod: format!(
             "{}/{}",
