@@ -1,0 +1,437 @@
+//! An expression, made ready for the evaluator.
+//!
+//! Each selector gets a metric name of its own, so that the storage knows which one asks: it then hands out only the series
+//! that match, and only the samples that matter. What the evaluator does otherwise than Prometheus is mended here.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use promql_parser::label::{MatchOp, Matcher};
+use promql_parser::parser::value::ValueType;
+use promql_parser::parser::{AtModifier, Expr, Offset, SubqueryExpr, VectorSelector};
+
+use super::database::{Database, Id, is_stale};
+use crate::rules::promql;
+
+/// Between a metric's name and the number of the selector; no rule allows two colons in a name, but nobody uses them.
+const MARK: &str = "::";
+/// How old the newest sample of a series may be, in milliseconds; the default of Prometheus.
+pub(super) const LOOKBACK: i64 = 5 * 60 * 1000;
+/// The step of a subquery without one, in milliseconds; the default evaluation interval of Prometheus.
+const DEFAULT_STEP: i64 = 60 * 1000;
+/// Functions for which it does not matter how often a value stands in a row.
+const THIN: [&str; 7] = [
+    "absent_over_time",
+    "changes",
+    "last_over_time",
+    "max_over_time",
+    "min_over_time",
+    "present_over_time",
+    "resets",
+];
+/// Functions whose result depends on where a range begins and ends.
+const BOUND: [&str; 6] = [
+    "delta",
+    "deriv",
+    "idelta",
+    "increase",
+    "predict_linear",
+    "rate",
+];
+
+/// Which samples a selector asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wants {
+    /// The newest within the lookback.
+    Latest,
+    /// All within its range.
+    All,
+    /// Those at which something changes.
+    Changes,
+}
+
+/// One selector of an expression.
+#[derive(Debug)]
+pub(super) struct Selector {
+    name: String,
+    matchers: Vec<Matcher>,
+    pub(super) wants: Wants,
+    found: Mutex<Found>,
+}
+
+/// The series that match, of the first so many of the metric.
+#[derive(Debug, Default)]
+struct Found {
+    looked_at: usize,
+    ids: Vec<Id>,
+}
+
+impl Selector {
+    /// Gives each series that matches to `each`.
+    pub(super) fn each(&self, database: &Database, mut each: impl FnMut(Id)) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let ids = database.ids_of(&self.name);
+        for id in &ids[found.looked_at.min(ids.len())..] {
+            if matches(database, *id, &self.matchers) {
+                found.ids.push(*id);
+            }
+        }
+        found.looked_at = ids.len();
+        found.ids.iter().for_each(|id| each(*id));
+    }
+
+    fn has_samples(&self, database: &Database, (after, until): (i64, i64)) -> bool {
+        let mut any = false;
+        self.each(database, |id| {
+            let mut is_value = |_, value| any |= !is_stale(value);
+            match self.wants {
+                _ if self.wants == Wants::Latest => {
+                    if let Some((at, value)) = database.latest(id, after, until) {
+                        is_value(at, value);
+                    }
+                }
+                _ => database.samples(id, (after, until), true, is_value),
+            }
+        });
+        any
+    }
+}
+
+/// Whether the labels of a series match.
+pub(super) fn matches(database: &Database, id: Id, matchers: &[Matcher]) -> bool {
+    let series = database.series(id);
+    matchers.iter().all(|matcher| {
+        let value = if matcher.name == "__name__" {
+            &*series.name
+        } else {
+            let found = series
+                .labels
+                .iter()
+                .find(|label| label.name == matcher.name);
+            found.map_or("", |label| label.value.as_str())
+        };
+        matcher.is_match(value)
+    })
+}
+
+/// An expression that was read, checked and prepared.
+#[derive(Debug)]
+pub(super) struct Plan {
+    expr: Expr,
+    /// What the evaluator reads, unless it depends on the time.
+    text: Option<String>,
+    pub(super) selectors: Vec<Selector>,
+    pub(super) value_type: ValueType,
+    /// Whether the order of the result means something.
+    pub(super) ordered: bool,
+}
+
+/// The times that `start()`, `end()` and subqueries stand for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    /// When the expression is evaluated.
+    pub(super) at: i64,
+    /// Of the whole question.
+    pub(super) start: i64,
+    /// Of the whole question.
+    pub(super) end: i64,
+}
+
+impl Plan {
+    /// Reads an expression.
+    ///
+    /// # Errors
+    ///
+    /// It is no PromQL.
+    pub(super) fn new(query: &str) -> Result<Self, String> {
+        let mut expr = promql::parse(query)?;
+        let value_type = expr.value_type();
+        let ordered = match promql::strip_parens(&expr) {
+            Expr::Call(call) => call.func.name.starts_with("sort"),
+            Expr::Aggregate(aggregate) => {
+                matches!(aggregate.op.to_string().as_str(), "topk" | "bottomk")
+            }
+            _ => false,
+        };
+        let mut selectors = Vec::new();
+        // Where the name itself is a label that matters, the evaluator must see the true one.
+        if !query.contains("__name__") {
+            mark(&mut expr, None, &mut selectors)?;
+        }
+        let mut timed = false;
+        promql::walk(&expr, &mut |part| {
+            timed |= match part {
+                Expr::Subquery(_) => true,
+                Expr::VectorSelector(selector) => selector.at.is_some(),
+                Expr::MatrixSelector(matrix) => matrix.vs.at.is_some(),
+                _ => false,
+            };
+            true
+        });
+        let text = if timed {
+            None
+        } else {
+            Some(promql::text(&expr).and_then(readable)?)
+        };
+        Ok(Self {
+            expr,
+            text,
+            selectors,
+            value_type,
+            ordered,
+        })
+    }
+
+    /// The type of the outermost part, by the name that the query API gives it.
+    pub(super) fn node_type(&self) -> &'static str {
+        match &self.expr {
+            Expr::Aggregate(_) => "aggregation",
+            Expr::Unary(_) => "unaryExpr",
+            Expr::Binary(_) => "binaryExpr",
+            Expr::Paren(_) => "parenExpr",
+            Expr::Subquery(_) => "subquery",
+            Expr::NumberLiteral(_) => "numberLiteral",
+            Expr::StringLiteral(_) => "stringLiteral",
+            Expr::VectorSelector(_) => "vectorSelector",
+            Expr::MatrixSelector(_) => "matrixSelector",
+            Expr::Call(_) | Expr::Extension(_) => "call",
+        }
+    }
+
+    /// The selector that a metric's name stands for.
+    pub(super) fn selector(&self, name: &str) -> Option<&Selector> {
+        let (_, number) = name.rsplit_once(MARK)?;
+        self.selectors.get(number.parse::<usize>().ok()?)
+    }
+
+    /// What the evaluator is to read for these times.
+    ///
+    /// # Errors
+    ///
+    /// The evaluator cannot do it as Prometheus does.
+    pub(super) fn text(&self, times: Times) -> Result<String, String> {
+        if let Some(text) = &self.text {
+            return Ok(text.clone());
+        }
+        let mut expr = self.expr.clone();
+        fix_times(&mut expr, times, None, false)?;
+        readable(expr.to_string())
+    }
+
+    /// Whether the result has no series, seen without evaluating. `false` where that is not seen.
+    pub(super) fn is_plainly_empty(&self, database: &Database, at: i64) -> bool {
+        !self.selectors.is_empty() && self.is_empty(&self.expr, database, at)
+    }
+
+    fn is_empty(&self, expr: &Expr, database: &Database, at: i64) -> bool {
+        let empty = |part: &Expr| self.is_empty(part, database, at);
+        let selects_none = |selector: &VectorSelector, range: i64| {
+            let name = selector.name.as_deref().unwrap_or_default();
+            let until = at.saturating_sub(offset(selector.offset.as_ref()));
+            selector.at.is_none()
+                && self.selector(name).is_some_and(|selector| {
+                    !selector.has_samples(database, (until.saturating_sub(range), until))
+                })
+        };
+        match expr {
+            Expr::VectorSelector(selector) => selects_none(selector, LOOKBACK),
+            Expr::MatrixSelector(matrix) => selects_none(&matrix.vs, milliseconds(matrix.range)),
+            Expr::Paren(paren) => empty(&paren.expr),
+            Expr::Unary(unary) => empty(&unary.expr),
+            Expr::Aggregate(aggregate) => empty(&aggregate.expr),
+            Expr::Binary(binary) => match binary.op.to_string().as_str() {
+                "or" => empty(&binary.lhs) && empty(&binary.rhs),
+                "unless" => empty(&binary.lhs),
+                _ => empty(&binary.lhs) || empty(&binary.rhs),
+            },
+            Expr::Call(call) => {
+                !matches!(
+                    call.func.name,
+                    "absent" | "absent_over_time" | "scalar" | "vector" | "time"
+                ) && call.args.args.iter().any(|part| empty(part))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Gives every selector a name of its own.
+fn mark(expr: &mut Expr, function: Option<&str>, found: &mut Vec<Selector>) -> Result<(), String> {
+    let mut add = |selector: &mut VectorSelector, wants: Wants| {
+        if !selector.matchers.or_matchers.is_empty() {
+            return Err("`or` between matchers is not PromQL".to_owned());
+        }
+        // The evaluator asks for the metrics that fit, one by one.
+        let Some(name) = selector.name.take() else {
+            return Ok(());
+        };
+        selector.name = Some(format!("{name}{MARK}{}", found.len()));
+        let matchers = selector.matchers.matchers.clone();
+        // The others have been heeded when the evaluator sees the series; equalities also name the labels of absent().
+        (selector.matchers.matchers).retain(|matcher| matcher.op == MatchOp::Equal);
+        let found_none = Mutex::default();
+        found.push(Selector {
+            name,
+            matchers,
+            wants,
+            found: found_none,
+        });
+        Ok(())
+    };
+    match expr {
+        Expr::VectorSelector(selector) => add(selector, Wants::Latest),
+        Expr::MatrixSelector(matrix) => {
+            let thin = function.is_some_and(|name| THIN.contains(&name));
+            add(
+                &mut matrix.vs,
+                if thin { Wants::Changes } else { Wants::All },
+            )
+        }
+        Expr::Aggregate(aggregate) => {
+            if let Some(param) = &mut aggregate.param {
+                mark(param, None, found)?;
+            }
+            mark(&mut aggregate.expr, None, found)
+        }
+        Expr::Unary(unary) => mark(&mut unary.expr, None, found),
+        Expr::Binary(binary) => {
+            mark(&mut binary.lhs, None, found)?;
+            mark(&mut binary.rhs, None, found)
+        }
+        Expr::Paren(paren) => mark(&mut paren.expr, function, found),
+        Expr::Subquery(subquery) => mark(&mut subquery.expr, None, found),
+        Expr::Call(call) => {
+            let name = call.func.name;
+            (call.args.args.iter_mut()).try_for_each(|part| mark(part, Some(name), found))
+        }
+        Expr::NumberLiteral(_) | Expr::StringLiteral(_) | Expr::Extension(_) => Ok(()),
+    }
+}
+
+/// The evaluator reads its text byte by byte.
+fn readable(text: String) -> Result<String, String> {
+    if text.is_ascii() {
+        Ok(text)
+    } else {
+        Err("letters beyond ASCII are not supported".to_owned())
+    }
+}
+
+/// Puts numbers for `start()` and `end()`, and makes each subquery one whose steps are where Prometheus has them: at
+/// multiples of the step, in a range that is open at its left. The evaluator counts steps from the closed start of the range.
+fn fix_times(
+    expr: &mut Expr,
+    times: Times,
+    function: Option<&str>,
+    nested: bool,
+) -> Result<(), String> {
+    let each = |part: &mut Expr| fix_times(part, times, None, nested);
+    match expr {
+        Expr::VectorSelector(selector) => fix_at(&mut selector.at, times),
+        Expr::MatrixSelector(matrix) => fix_at(&mut matrix.vs.at, times),
+        Expr::Subquery(_) if nested => Err("a subquery in a subquery is not supported".to_owned()),
+        Expr::Subquery(subquery) => {
+            if function.is_some_and(|name| BOUND.contains(&name)) {
+                let name = function.unwrap_or_default();
+                return Err(format!("{name}() of a subquery is not supported"));
+            }
+            fix_subquery(subquery, times)?;
+            fix_times(&mut subquery.expr, times, None, true)
+        }
+        Expr::Aggregate(aggregate) => {
+            if let Some(param) = &mut aggregate.param {
+                each(param)?;
+            }
+            each(&mut aggregate.expr)
+        }
+        Expr::Unary(unary) => each(&mut unary.expr),
+        Expr::Binary(binary) => {
+            each(&mut binary.lhs)?;
+            each(&mut binary.rhs)
+        }
+        Expr::Paren(paren) => fix_times(&mut paren.expr, times, function, nested),
+        Expr::Call(call) => {
+            let name = call.func.name;
+            let mut parts = call.args.args.iter_mut();
+            parts.try_for_each(|part| fix_times(part, times, Some(name), nested))
+        }
+        Expr::NumberLiteral(_) | Expr::StringLiteral(_) | Expr::Extension(_) => Ok(()),
+    }
+}
+
+fn fix_at(at: &mut Option<AtModifier>, times: Times) -> Result<(), String> {
+    let milliseconds = match at {
+        None => return Ok(()),
+        Some(AtModifier::Start) => times.start,
+        Some(AtModifier::End) => times.end,
+        Some(AtModifier::At(time)) => instant(*time)?,
+    };
+    *at = Some(fixed(milliseconds)?);
+    Ok(())
+}
+
+fn instant(time: SystemTime) -> Result<i64, String> {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since
+        .map(milliseconds)
+        .map_err(|_| "a time before 1970 is not supported".to_owned())
+}
+
+fn fixed(milliseconds: i64) -> Result<AtModifier, String> {
+    let since = u64::try_from(milliseconds).map_err(|_| "a time before 1970 is not supported")?;
+    Ok(AtModifier::At(
+        SystemTime::UNIX_EPOCH + Duration::from_millis(since),
+    ))
+}
+
+fn fix_subquery(subquery: &mut SubqueryExpr, times: Times) -> Result<(), String> {
+    fix_at(&mut subquery.at, times)?;
+    let at = match &subquery.at {
+        Some(AtModifier::At(time)) => instant(*time)?,
+        _ => times.at,
+    };
+    let until = at - offset(subquery.offset.take().as_ref());
+    let step = subquery.step.map_or(DEFAULT_STEP, milliseconds).max(1);
+    let last = until.div_euclid(step) * step;
+    let first = ((until - milliseconds(subquery.range)).div_euclid(step) + 1) * step;
+    let range = u64::try_from(last - first)
+        .map_err(|_| "a subquery whose range is shorter than its step is not supported")?;
+    subquery.at = Some(fixed(last)?);
+    subquery.range = Duration::from_millis(range);
+    subquery.step = u64::try_from(step).ok().map(Duration::from_millis);
+    Ok(())
+}
+
+fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn offset(offset: Option<&Offset>) -> i64 {
+    match offset {
+        None => 0,
+        Some(Offset::Pos(by)) => milliseconds(*by),
+        Some(Offset::Neg(by)) => -milliseconds(*by),
+    }
+}
+
+impl Plan {
+    /// A metric's own name.
+    pub(super) fn name_of(&self, metric: &str) -> String {
+        match self.selector(metric) {
+            Some(selector) => selector.name.clone(),
+            None => metric.to_owned(),
+        }
+    }
+
+    /// A text of the evaluator, with the metrics' own names.
+    pub(super) fn without_marks(&self, text: &str) -> String {
+        let mut plain = text.to_owned();
+        for (number, selector) in self.selectors.iter().enumerate().rev() {
+            let marked = format!("{}{MARK}{number}", selector.name);
+            if plain.contains(&marked) {
+                plain = plain.replace(&marked, &selector.name);
+            }
+        }
+        plain
+    }
+}
