@@ -252,6 +252,12 @@ impl Happening {
                 reason,
                 message,
                 ..
+            } if reason == phase.as_str() => format!("{reason}: {message}"),
+            Self::FaultMoved {
+                phase,
+                reason,
+                message,
+                ..
             } => format!("{}, {reason}: {message}", phase.as_str()),
             Self::AttemptBegun {
                 number,

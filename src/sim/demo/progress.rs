@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use jiff::Timestamp;
 
 /// The wait of the moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
     /// For what.
     pub what: String,
-    /// How much of it has passed, of how much, where that is known.
-    pub passed: Option<(Duration, Duration)>,
+    /// Since when, and how long it will take, where that is known.
+    pub takes: Option<(Timestamp, Duration)>,
 }
 
 /// A line below the story, on standard error.
@@ -34,14 +35,17 @@ impl Progress {
         Self { bar }
     }
 
-    /// Shows the wait, the simulated time and how fast it goes.
-    pub fn show(&self, wait: &Wait, time: &str, rate: f64) {
-        let (template, length, position) = match wait.passed {
-            Some((passed, all)) => (
-                "{prefix:>9}  {spinner} {bar:24} {msg}",
-                all.as_secs(),
-                passed.min(all).as_secs(),
-            ),
+    /// Shows the wait, the simulated time (`since`, the fault) and how fast it goes.
+    pub fn show(&self, wait: &Wait, now: Timestamp, since: &str, rate: f64) {
+        let (template, length, position) = match wait.takes {
+            Some((from, all)) => {
+                let passed = Duration::try_from(now.duration_since(from)).unwrap_or_default();
+                (
+                    "{prefix:>9}  {spinner} {bar:24} {msg}",
+                    all.as_secs(),
+                    passed.min(all).as_secs(),
+                )
+            }
             None => ("{prefix:>9}  {spinner} {msg}", 0, 0),
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -49,7 +53,7 @@ impl Progress {
         }
         self.bar.set_length(length);
         self.bar.set_position(position);
-        self.bar.set_prefix(time.to_owned());
+        self.bar.set_prefix(since.to_owned());
         self.bar.set_message(format!("{} ({rate:.0}x)", wait.what));
         self.bar.tick();
     }

@@ -1,17 +1,18 @@
 //! The stories that can be told.
 
 use std::fmt;
-use std::str::FromStr;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 /// One story.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scenario {
     /// The whole loop.
     #[default]
     #[serde(rename = "xid-79")]
+    #[value(name = "xid-79")]
     Xid79,
     /// A PodDisruptionBudget holds the drain.
     PdbBlocks,
@@ -27,13 +28,6 @@ pub enum Scenario {
     PrometheusDown,
     /// The leader dies in the middle of a drain.
     ControllerCrash,
-}
-
-/// There is no scenario of that name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no scenario {name:?}; there are {}", names().join(", "))]
-pub struct UnknownScenario {
-    name: String,
 }
 
 impl Scenario {
@@ -96,24 +90,9 @@ impl Scenario {
     }
 }
 
-fn names() -> Vec<&'static str> {
-    Scenario::ALL.map(Scenario::name).to_vec()
-}
-
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl FromStr for Scenario {
-    type Err = UnknownScenario;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|s| s.name() == name);
-        found.ok_or_else(|| UnknownScenario {
-            name: name.to_owned(),
-        })
     }
 }
 
@@ -123,17 +102,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_read_back_and_written_alike_in_json() {
+    fn a_scenario_has_one_name_everywhere() {
         for scenario in Scenario::ALL {
-            assert_eq!(scenario.name().parse(), Ok(scenario));
+            let value = scenario.to_possible_value().unwrap();
+            assert_eq!(value.get_name(), scenario.name());
             assert_eq!(
                 serde_json::to_value(scenario).unwrap(),
                 serde_json::json!(scenario.name())
             );
         }
-        let error = "xid-80".parse::<Scenario>().unwrap_err().to_string();
-        assert!(
-            error.starts_with("there is no scenario \"xid-80\"; there are xid-79, pdb-blocks,")
-        );
+        assert_eq!(Scenario::value_variants(), Scenario::ALL);
+        assert_eq!(Scenario::default(), Scenario::Xid79);
     }
 }

@@ -121,7 +121,7 @@ fn no_place(pod: &Value) -> Option<&str> {
 }
 
 /// A container asks for a GPU.
-pub(crate) fn wants_gpu(pod: &Value) -> bool {
+pub(in crate::sim::demo) fn wants_gpu(pod: &Value) -> bool {
     let containers = pod.pointer("/spec/containers").and_then(Value::as_array);
     containers.into_iter().flatten().any(|container| {
         ["/resources/limits", "/resources/requests"]

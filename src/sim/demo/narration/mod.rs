@@ -3,6 +3,7 @@
 mod cluster;
 mod fault;
 
+pub(super) use cluster::wants_gpu;
 use serde_json::Value;
 
 use super::happening::Happening;
