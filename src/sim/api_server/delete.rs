@@ -15,6 +15,48 @@ use super::write::Preconditions;
 pub(super) struct Deletion {
     pub(super) grace_seconds: Option<i64>,
     pub(super) preconditions: Preconditions,
+    pub(super) propagation: Propagation,
+}
+
+impl Deletion {
+    /// From `DeleteOptions`.
+    pub(super) fn parse(options: &Value) -> Result<Self, Refusal> {
+        if !options.is_null() && !options.is_object() {
+            return Err(Refusal::bad_request("the options are not a JSON object"));
+        }
+        let propagation = match options["propagationPolicy"].as_str() {
+            None if options["orphanDependents"] == true => Propagation::Orphan,
+            None | Some("Background") => Propagation::Background,
+            Some("Orphan") => Propagation::Orphan,
+            Some("Foreground") => Propagation::Foreground,
+            Some(other) => {
+                return Err(Refusal::new(
+                    422,
+                    "Invalid",
+                    format!(
+                        "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: {other:?}: supported values: \"Foreground\", \"Background\", \"Orphan\""
+                    ),
+                ));
+            }
+        };
+        Ok(Self {
+            grace_seconds: options["gracePeriodSeconds"].as_i64(),
+            preconditions: Preconditions::of(options),
+            propagation,
+        })
+    }
+}
+
+/// What becomes of what the object owns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Propagation {
+    /// It goes after the object.
+    #[default]
+    Background,
+    /// It goes first.
+    Foreground,
+    /// It stays.
+    Orphan,
 }
 
 /// What came of it.

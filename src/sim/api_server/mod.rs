@@ -4,15 +4,28 @@
 //! Time comes from the clock that it is given and UIDs from a counter, so that a run can be repeated exactly.
 
 mod admission;
+mod apply;
 mod body;
 mod delete;
+mod discovery;
+mod events;
+mod eviction;
 mod history;
+mod list;
 mod namespaces;
+mod patch;
 mod refusal;
+mod requests;
 pub mod resources;
+mod route;
+mod selector;
 mod service;
+mod serving;
 mod state;
 mod store;
+mod subresources;
+mod table;
+mod watching;
 mod write;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -100,6 +113,10 @@ impl ApiServer {
         self.lock().compact();
     }
 
+    fn now(&self) -> jiff::Timestamp {
+        self.lock().clock.now()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -136,3 +153,7 @@ impl ApiServer {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod client_tests;

@@ -72,6 +72,15 @@ pub(super) struct Logged {
     pub(super) tombstone: Option<Arc<Entry>>,
 }
 
+impl Logged {
+    /// Which object it is about.
+    pub(super) fn key(&self) -> Option<Key> {
+        let entry = self.after.as_ref().or(self.before.as_ref())?;
+        let text = |name: &str| entry.value["metadata"][name].as_str().unwrap_or_default();
+        Some((text("namespace").to_owned(), text("name").to_owned()))
+    }
+}
+
 /// All objects of one resource.
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -115,6 +124,8 @@ pub(super) struct State {
     pub(super) dependents: BTreeMap<String, BTreeSet<(usize, Key)>>,
     /// UID to object, for owner references.
     pub(super) by_uid: BTreeMap<String, (usize, Key)>,
+    /// What was applied last: by UID of the object, manager and subresource.
+    pub(super) applied: BTreeMap<(String, String, Option<&'static str>), Value>,
 }
 
 impl State {
@@ -129,6 +140,7 @@ impl State {
             listeners: Vec::new(),
             dependents: BTreeMap::new(),
             by_uid: BTreeMap::new(),
+            applied: BTreeMap::new(),
         }
     }
 
