@@ -9,7 +9,8 @@ use tsink::TimestampPrecision;
 use tsink::promql::{Engine, PromqlValue};
 
 use super::database::{Database, is_stale};
-use super::plan::{Plan, Times};
+use super::plan::Plan;
+use super::times::Times;
 use super::view::View;
 
 /// As many expressions as are kept ready; those of one controller are far fewer.

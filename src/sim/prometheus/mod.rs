@@ -5,14 +5,18 @@
 //!
 //! All targets are scraped at the same moments. A page that says that it has not changed is not read again.
 
+mod answer;
 mod api;
 mod database;
 mod evaluate;
 mod exchange;
+mod exporter_page;
 mod exposition;
+mod kube_state_page;
 mod plan;
 mod scrape;
 mod serve;
+mod times;
 mod view;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
@@ -28,6 +32,8 @@ use scrape::Target;
 
 pub use api::QueryRequest;
 pub use evaluate::{Failure, Labels, Point, Value};
+pub use exporter_page::{ExporterPage, NodeHardware};
+pub use kube_state_page::{Cluster, KubeStatePage};
 pub use scrape::{HonorLabels, Page};
 
 /// The simulated Prometheus. Clones are the same one.

@@ -23,8 +23,8 @@ pub trait Page: Send + Sync {
     /// Nobody answers.
     fn scrape(&self, now: Timestamp) -> Result<String, String>;
 
-    /// Whether the values of a metric grow by 1 each second while the version stays: times that are always now.
-    fn follows_time(&self, _metric: &str) -> bool {
+    /// Whether this value of a metric grows by 1 each second while the version stays, as a time that is always now does.
+    fn follows_time(&self, _metric: &str, _value: f64, _now: Timestamp) -> bool {
         false
     }
 }
@@ -106,7 +106,7 @@ impl Target {
             Ok(lines) => {
                 for line in lines {
                     let id = database.id(&line.name, self.labels(line.labels));
-                    let course = if self.page.follows_time(&line.name) {
+                    let course = if self.page.follows_time(&line.name, line.value, now) {
                         Course::FollowsTime(line.value)
                     } else {
                         Course::Constant(line.value)
