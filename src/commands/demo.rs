@@ -7,9 +7,11 @@ use anstream::AutoStream;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 
+use crate::sim::demo::keep::Addresses;
 use crate::sim::demo::pace::Pace;
 use crate::sim::demo::scenario::Scenario;
 use crate::sim::demo::stage::{self, Staging};
+use crate::sim::demo::summary;
 use crate::sim::demo::teller::Page;
 
 /// Tells what the product does about a fault, on a simulated cluster: no GPU and no Kubernetes are needed
@@ -91,20 +93,39 @@ fn tell(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         page: text.then(|| page.clone()),
         progress: for_people,
         pace,
-        keep: args.keep,
     };
-    let ending = runtime.block_on(stage::perform(&staging, |ending| {
-        if !text {
+    let ending = runtime.block_on(async {
+        let (stage, ending) = stage::perform(&staging).await?;
+        if text {
+            page.write(&summary::page(&ending));
+        } else {
             page.write(&format!("{}\n", ending.document()?));
         }
-        Ok(())
-    }))?;
+        if args.keep {
+            stage.keep(|addresses| invite(&addresses)).await?;
+        }
+        anyhow::Ok(ending)
+    })?;
     page.finish()?;
     Ok(if ending.is_as_expected() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Says where the cluster is. To standard error, so that a document stays one.
+fn invite(addresses: &Addresses) {
+    let Addresses {
+        kubernetes,
+        prometheus,
+    } = addresses;
+    eprintln!(
+        "\nThe cluster goes on in real time until Ctrl-C:\n\
+         \x20 kubectl --server http://{kubernetes} get gpufaults,nodes,pods -A\n\
+         \x20 curl http://{kubernetes}/apis/gpu-remediator.dev/v1alpha1/gpufaults\n\
+         \x20 curl 'http://{prometheus}/api/v1/query?query=gpu_up==0'"
+    );
 }
 
 /// A rate that makes a story neither stand still nor end before it is seen.

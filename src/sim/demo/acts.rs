@@ -20,13 +20,13 @@ const GPU: u32 = 3;
 
 impl Stage {
     /// A GPU of the node falls off the bus: Xid 79.
-    pub async fn falls_off_the_bus(&self, node: &str) {
+    pub fn falls_off_the_bus(&self, node: &str) {
         let line = self.cluster.lose_gpu(node, GPU);
         self.logged(node, line);
     }
 
     /// An application makes a GPU fault a page: Xid 31.
-    pub async fn application_error(&self, node: &str) {
+    pub fn application_error(&self, node: &str) {
         let line = self.cluster.xid(node, GPU, 31);
         self.logged(node, line);
     }
@@ -111,26 +111,62 @@ impl Stage {
         self.staged(&format!(
             "PodDisruptionBudget inference/llm is set to minAvailable {LLM_REPLICAS}, as many as there are replicas"
         ));
-        self.cluster.change(POD_DISRUPTION_BUDGETS, Some("inference"), "llm", |budget| {
-            if let Some(spec) = budget["spec"].as_object_mut() {
-                spec.remove("maxUnavailable");
-                spec.insert("minAvailable".to_owned(), json!(LLM_REPLICAS));
-            }
-        });
+        self.cluster
+            .change(POD_DISRUPTION_BUDGETS, Some("inference"), "llm", |budget| {
+                if let Some(spec) = budget["spec"].as_object_mut() {
+                    spec.remove("maxUnavailable");
+                    spec.insert("minAvailable".to_owned(), json!(LLM_REPLICAS));
+                }
+            });
     }
 
     /// Deployment `inference/llm` gets so many replicas.
     pub fn scale_llm(&self, replicas: i64) {
-        self.cluster.change(DEPLOYMENTS, Some("inference"), "llm", |deployment| {
-            deployment["spec"]["replicas"] = json!(replicas);
-        });
+        self.cluster
+            .change(DEPLOYMENTS, Some("inference"), "llm", |deployment| {
+                deployment["spec"]["replicas"] = json!(replicas);
+            });
+    }
+
+    /// A node loses its power, or has it again.
+    pub fn power(&self, node: &str, on: bool) {
+        let hardware = self.cluster.world.hardware();
+        if on {
+            hardware.power_on(node);
+        } else {
+            hardware.power_off(node);
+        }
+    }
+
+    /// The pods of a workload hang while they end.
+    pub fn pods_hang(&self, workload: &str) {
+        self.cluster.world.pods().hang(workload);
+    }
+
+    /// The service `llm` answers this share of its requests with an error.
+    pub fn service_fails(&self, share: f64) {
+        self.cluster.service.fails(share, self.now());
+    }
+
+    /// Prometheus answers no controller any more, or each again.
+    pub fn prometheus_down(&self, down: bool) {
+        self.cluster.prometheus_down(down);
+    }
+
+    /// The leader dies once its next eviction is accepted.
+    pub fn crash_after_first_eviction(&self) {
+        self.staged(
+            "the leader will die as soon as its first eviction is accepted, before it hears of it",
+        );
+        self.cluster.controller_dies_at_next_eviction();
     }
 
     /// The latch of the policy is released by its annotation.
     pub fn resume_policy(&self) {
-        self.cluster.change(REMEDIATION_POLICIES, None, "drain-node", |policy| {
-            annotate(policy, RESUME_ANNOTATION, "yes");
-        });
+        self.cluster
+            .change(REMEDIATION_POLICIES, None, "drain-node", |policy| {
+                annotate(policy, RESUME_ANNOTATION, "yes");
+            });
     }
 }
 

@@ -4,9 +4,13 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use serde_json::{Value, json};
+
 use super::scenario::Scenario;
 use crate::api::policy::Guard;
 use crate::api::{GpuFaultRule, RemediationPolicy};
+use crate::sim::api_server::Resource;
+use crate::sim::api_server::resources::{GPU_FAULT_RULES, NAMESPACES, REMEDIATION_POLICIES};
 
 /// What the reader is told at the beginning.
 pub const DESCRIPTION: &str = "\
@@ -38,10 +42,19 @@ const RULES: &str = include_str!("../../../rules/xid-fatal.yaml");
 /// The policy that comes with the product.
 const POLICY: &str = include_str!("../../../rules/policies/drain-node.yaml");
 
-/// The shipped files cannot be read.
+/// The namespaces of the story.
+const NAMESPACES_USED: [&str; 5] = ["gpu-remediator", "inference", "training", "batch", "web"];
+
+/// The shipped files cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("a rule file that is part of the program cannot be read")]
-pub struct Unreadable(#[from] serde_saphyr::Error);
+pub enum Unreadable {
+    /// One is no YAML of its kind.
+    #[error("a rule file that is part of the program cannot be read")]
+    Yaml(#[from] serde_saphyr::Error),
+    /// One cannot be written as JSON.
+    #[error("a rule file that is part of the program cannot be sent")]
+    Json(#[from] serde_json::Error),
+}
 
 /// The shipped rules, as they are.
 ///
@@ -80,6 +93,34 @@ pub fn policy(scenario: Scenario) -> Result<RemediationPolicy, Unreadable> {
         _ => {}
     }
     Ok(policy)
+}
+
+/// What the cluster holds before its workloads: namespaces, the rules, the policy.
+///
+/// # Errors
+///
+/// The shipped files cannot be read.
+pub fn objects(scenario: Scenario) -> Result<Vec<(&'static Resource, Value)>, Unreadable> {
+    let mut objects: Vec<_> = NAMESPACES_USED
+        .iter()
+        .map(|name| (NAMESPACES, json!({"metadata": {"name": name}})))
+        .collect();
+    objects.push((GPU_FAULT_RULES, serde_json::to_value(rules()?)?));
+    objects.push((
+        REMEDIATION_POLICIES,
+        serde_json::to_value(policy(scenario)?)?,
+    ));
+    Ok(objects)
+}
+
+/// The nodes' names.
+pub fn node_names() -> Vec<String> {
+    (1..=NODES).map(|n| format!("gpu-node-{n}")).collect()
+}
+
+/// The workloads.
+pub fn plan(_scenario: Scenario) -> crate::sim::world::WorldPlan {
+    crate::sim::world::WorldPlan
 }
 
 #[cfg(test)]

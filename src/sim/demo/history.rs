@@ -45,13 +45,6 @@ impl History {
         inner.audience = audience;
     }
 
-    /// Ends recording and telling.
-    pub fn close(&self) {
-        let mut inner = self.lock();
-        inner.open = false;
-        inner.audience = None;
-    }
-
     /// Adds what the server does not know of: hardware, people, the scenario itself.
     pub fn add(&self, at: Timestamp, happening: Happening) {
         let mut inner = self.lock();
@@ -170,8 +163,5 @@ mod tests {
         assert_eq!(history.events().len(), 3);
         assert_eq!(since(history.fault_at(), at(5)), "-2.00s");
         assert_eq!(since(history.fault_at(), at(9)), "+2.00s");
-        history.close();
-        history.add(at(10), line("too-late"));
-        assert_eq!(history.events().len(), 3);
     }
 }

@@ -1,7 +1,10 @@
 //! The story that `gpu-remediator demo` tells.
 //!
 //! ```text
-//! scenario     the stories' names
+//! scenario     the stories' names; scripts: what happens in each, and what must come of it
+//! stage        a story on its cluster, with a clock that a reader can follow; acts, views: what is done and looked at
+//! cluster      the simulated cluster with two controllers; cast: what is in it; process, service: parts of it
+//! keep         the cluster, left running on addresses for curl and kubectl
 //! happening    what can happen, and the sentence that tells it
 //! narration    what the API server's history means for the story   pure
 //! history      all that has happened, in order
@@ -11,14 +14,23 @@
 //! teller       lines for people; progress: what is waited for; pace: how fast the clock runs
 //! ```
 
+mod acts;
+mod cast;
+mod cluster;
 pub mod ending;
 pub mod expectation;
 pub mod happening;
 pub mod history;
+pub mod keep;
 mod narration;
 pub mod pace;
+mod process;
 pub mod progress;
 pub mod scenario;
+mod scripts;
+mod service;
+pub mod stage;
 pub mod summary;
 mod table;
 pub mod teller;
+mod views;

@@ -48,7 +48,10 @@ impl Service {
 
 impl Counters {
     fn count(&mut self, now: Timestamp) {
-        let seconds = now.duration_since(self.counted_until).as_secs_f64().max(0.0);
+        let seconds = now
+            .duration_since(self.counted_until)
+            .as_secs_f64()
+            .max(0.0);
         self.answered += seconds * RATE * (1.0 - self.failing);
         self.failed += seconds * RATE * self.failing;
         self.counted_until = now;

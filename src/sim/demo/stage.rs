@@ -48,6 +48,7 @@ pub struct Stage {
     other_pods_before: BTreeMap<String, String>,
     wait: Arc<Mutex<Wait>>,
     progress: Progress,
+    pub(super) pacer: Arc<Mutex<Pacer>>,
 }
 
 /// Performs a story. Nothing of it depends on how fast it is told.
@@ -71,6 +72,7 @@ pub async fn perform(staging: &Staging) -> Result<(Stage, Ending), Unreadable> {
         other_pods_before: BTreeMap::new(),
         wait: Arc::default(),
         progress: progress.clone(),
+        pacer: Arc::clone(&pacer),
     };
     stage.other_pods_before = stage.other_pods();
     let began = stage.now();
@@ -90,7 +92,6 @@ pub async fn perform(staging: &Staging) -> Result<(Stage, Ending), Unreadable> {
     let expectations = scripts::play(staging.scenario, &stage).await.into_vec();
     ticking.abort();
     stage.progress.end();
-    history.close();
     let ending = Ending {
         scenario: staging.scenario,
         events: history.events(),

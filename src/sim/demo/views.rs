@@ -17,6 +17,7 @@ use crate::sim::api_server::Store;
 use crate::sim::api_server::resources::{
     DEPLOYMENTS, GPU_FAULTS, LEASES, NODES, POD_DISRUPTION_BUDGETS, PODS, REMEDIATION_POLICIES,
 };
+use crate::sim::prometheus::Value as Answer;
 
 /// A pod that holds GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +97,24 @@ impl Stage {
         found.map(|(node, _)| node).unwrap_or_default()
     }
 
+    /// Another node with a pod of Deployment `inference/llm`.
+    #[must_use]
+    pub fn another_node_with_llm(&self, node: &str) -> String {
+        let pods = self.gpu_pods().into_iter();
+        let mut others = pods.filter(|p| p.node != node && p.name.starts_with("inference/llm-"));
+        others.next().map(|pod| pod.node).unwrap_or_default()
+    }
+
+    /// How many errors of that Xid Prometheus has counted on a node.
+    #[must_use]
+    pub fn xid_errors(&self, node: &str, xid: u32) -> Option<f64> {
+        let query = format!("sum(gpu_xid_errors_total{{node=\"{node}\",xid=\"{xid}\"}})");
+        match self.cluster.prometheus.instant(&query).ok()? {
+            Answer::Vector(series) => Some(series.first()?.1.value),
+            _ => None,
+        }
+    }
+
     /// The pods without a GPU: their UIDs, by name and node.
     #[must_use]
     pub fn other_pods(&self) -> BTreeMap<String, String> {
@@ -131,7 +150,10 @@ impl Stage {
     /// How many replicas of Deployment `inference/llm` are available.
     #[must_use]
     pub fn llm_available(&self) -> i64 {
-        let deployment = self.cluster.store.get(DEPLOYMENTS, Some("inference"), "llm");
+        let deployment = self
+            .cluster
+            .store
+            .get(DEPLOYMENTS, Some("inference"), "llm");
         let available = deployment.and_then(|d| d.pointer("/status/availableReplicas")?.as_i64());
         available.unwrap_or(0)
     }
@@ -177,7 +199,11 @@ pub(super) fn proof(store: &Store) -> Option<Wait> {
         return None;
     };
     let hold = verify.hold.as_duration();
-    wait("the repair is being verified", verifying.proven_since?, hold)
+    wait(
+        "the repair is being verified",
+        verifying.proven_since?,
+        hold,
+    )
 }
 
 fn full_name(pod: &Value) -> String {

@@ -36,9 +36,11 @@ pub(super) fn one_recovered_fault(stage: &Stage, checks: &mut Checks, node: &str
         reached.iter().all(Option::is_some) && reached.is_sorted(),
         format!("{times:?}"),
     );
-    let marked = stage
-        .node(node)
-        .is_some_and(|n| n["metadata"]["annotations"].get(CORDON_ANNOTATION).is_some());
+    let marked = stage.node(node).is_some_and(|n| {
+        n["metadata"]["annotations"]
+            .get(CORDON_ANNOTATION)
+            .is_some()
+    });
     checks.expect(
         format!("{node} is schedulable and bears no mark"),
         !stage.is_cordoned(node) && !marked,
@@ -54,14 +56,22 @@ pub(super) fn each_evicted_once_and_replaced(stage: &Stage, checks: &mut Checks,
     evicted.sort();
     let mut wanted: Vec<_> = pods.iter().map(|pod| pod.name.clone()).collect();
     wanted.sort();
-    checks.same("every GPU pod of the node was evicted, each once", &evicted, &wanted);
+    checks.same(
+        "every GPU pod of the node was evicted, each once",
+        &evicted,
+        &wanted,
+    );
     no_uid_twice(stage, checks);
     let displaced = stage.status().unwrap_or_default().displaced_pods;
     let rescheduled = displaced
         .iter()
         .filter(|d| d.outcome == RescheduleOutcome::Rescheduled)
         .count();
-    checks.same("every one was replaced on another node", &rescheduled, &pods.len());
+    checks.same(
+        "every one was replaced on another node",
+        &rescheduled,
+        &pods.len(),
+    );
 }
 
 /// No pod was evicted a second time, whoever asked.
@@ -129,7 +139,10 @@ pub(super) fn attempts(stage: &Stage, checks: &mut Checks, action: Action, wante
     let attempts = stage.status().unwrap_or_default().attempts;
     let found = attempts.iter().filter(|a| a.action == action).count();
     checks.same(
-        format!("there is {wanted} attempt of {}: a hold spends none", action.as_str()),
+        format!(
+            "there is {wanted} attempt of {}: a hold spends none",
+            action.as_str()
+        ),
         &found,
         &wanted,
     );
@@ -145,5 +158,9 @@ pub(super) fn nothing_was_done(stage: &Stage, checks: &mut Checks) {
                 | Happening::EvictionAnswered { .. }
         )
     });
-    checks.expect("nothing was opened, cordoned or evicted", !done, "something was");
+    checks.expect(
+        "nothing was opened, cordoned or evicted",
+        !done,
+        "something was",
+    );
 }

@@ -9,12 +9,16 @@ pub(super) async fn play(stage: &Stage, checks: &mut Checks) -> Result<(), TooLa
     let pods = stage.gpu_pods_on(&node);
     let first = stage.leader();
     stage.crash_after_first_eviction();
-    stage.falls_off_the_bus(&node).await;
+    stage.falls_off_the_bus(&node);
     stage
-        .until("the first eviction", MINUTE, |s| !checks::accepted(s, "").is_empty())
+        .until("the first eviction", MINUTE, |s| {
+            !checks::accepted(s, "").is_empty()
+        })
         .await?;
     stage
-        .until("another controller leads", MINUTE, |s| s.leader() != first && s.leader().is_some())
+        .until("another controller leads", MINUTE, |s| {
+            s.leader() != first && s.leader().is_some()
+        })
         .await?;
     stage.drained(&node).await?;
     stage.repaired(&node).await;
@@ -26,13 +30,27 @@ pub(super) async fn play(stage: &Stage, checks: &mut Checks) -> Result<(), TooLa
     let evictions = stage.history().events().into_iter();
     let by: Vec<_> = evictions
         .filter_map(|e| match e.happening {
-            Happening::EvictionAnswered { by, code: 200..300, .. } => Some(by),
+            Happening::EvictionAnswered {
+                by, code: 200..300, ..
+            } => Some(by),
             _ => None,
         })
         .collect();
     let mine = by.iter().filter(|by| Some(*by) == first.as_ref()).count();
-    checks.same("the first controller evicted one pod before it died", &mine, &1);
-    checks.same("the other evicted the rest", &(by.len() - mine), &(pods.len() - 1));
-    checks.expect("another controller leads now", stage.leader() != first, "the dead one");
+    checks.same(
+        "the first controller evicted one pod before it died",
+        &mine,
+        &1,
+    );
+    checks.same(
+        "the other evicted the rest",
+        &(by.len() - mine),
+        &(pods.len() - 1),
+    );
+    checks.expect(
+        "another controller leads now",
+        stage.leader() != first,
+        "the dead one",
+    );
     Ok(())
 }

@@ -15,15 +15,24 @@ pub(super) async fn play(stage: &Stage, checks: &mut Checks) -> Result<(), TooLa
         .map(|pod| pod.name)
         .filter(|name| name.starts_with("training/"))
         .collect();
-    stage.falls_off_the_bus(&node).await;
+    stage.falls_off_the_bus(&node);
     stage.in_phase(Phase::Failed, 20 * MINUTE).await?;
-    stage.pass("nothing more is done by itself", 5 * MINUTE).await;
+    stage
+        .pass("nothing more is done by itself", 5 * MINUTE)
+        .await;
 
     let fault = stage.fault();
     let status = fault.and_then(|f| f.status).unwrap_or_default();
     checks.same("the fault is Failed", &status.phase, &Phase::Failed);
-    checks.same("its reason is EvictionTimedOut", &status.reason.as_str(), &"EvictionTimedOut");
-    let failed = status.attempts.iter().find(|a| a.action == Action::EvictPods);
+    checks.same(
+        "its reason is EvictionTimedOut",
+        &status.reason.as_str(),
+        &"EvictionTimedOut",
+    );
+    let failed = status
+        .attempts
+        .iter()
+        .find(|a| a.action == Action::EvictPods);
     let stayed: Vec<String> = failed
         .map(|a| a.stayed.iter().map(ToString::to_string).collect())
         .unwrap_or_default();
@@ -33,7 +42,11 @@ pub(super) async fn play(stage: &Stage, checks: &mut Checks) -> Result<(), TooLa
         &failed.map(|a| a.outcome),
         &Some(Outcome::Failed),
     );
-    checks.expect("the node stays cordoned", stage.is_cordoned(&node), "it is schedulable");
+    checks.expect(
+        "the node stays cordoned",
+        stage.is_cordoned(&node),
+        "it is schedulable",
+    );
     checks::only_this_node(stage, checks, &node);
     checks::no_uid_twice(stage, checks);
     checks::other_pods_untouched(stage, checks);

@@ -15,9 +15,11 @@ pub(super) async fn play(stage: &Stage, checks: &mut Checks) -> Result<(), TooLa
             s.disruptions_allowed() == Some(0)
         })
         .await?;
-    stage.falls_off_the_bus(&node).await;
+    stage.falls_off_the_bus(&node);
     stage.held_for("BlockedByDisruptionBudget").await?;
-    stage.pass("the drain waits for the budget", 3 * MINUTE).await;
+    stage
+        .pass("the drain waits for the budget", 3 * MINUTE)
+        .await;
     let evicted_while_blocked = checks::accepted(stage, "inference/");
     stage.person("one replica more for Deployment inference/llm, so that one may go");
     stage.scale_llm(LLM_REPLICAS + 1);
@@ -34,8 +36,10 @@ pub(super) async fn play(stage: &Stage, checks: &mut Checks) -> Result<(), TooLa
     );
     checks.expect(
         "the hold names the PodDisruptionBudget",
-        stage.history().any(|h| matches!(h, Happening::FaultMoved { reason, message, .. }
-            if reason == "BlockedByDisruptionBudget" && message.contains("inference/llm"))),
+        stage.history().any(|h| {
+            matches!(h, Happening::FaultMoved { reason, message, .. }
+            if reason == "BlockedByDisruptionBudget" && message.contains("inference/llm"))
+        }),
         "no such hold",
     );
     checks::attempts(stage, checks, Action::EvictPods, 1);

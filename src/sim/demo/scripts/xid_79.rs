@@ -6,7 +6,7 @@ use super::{Checks, MINUTE, Stage, TooLate, checks};
 pub(super) async fn play(stage: &Stage, checks: &mut Checks) -> Result<(), TooLate> {
     let node = stage.node_with_all_kinds();
     let pods = stage.gpu_pods_on(&node);
-    stage.falls_off_the_bus(&node).await;
+    stage.falls_off_the_bus(&node);
     stage.drained(&node).await?;
     stage.workload_recovered().await?;
     stage.repaired(&node).await;
