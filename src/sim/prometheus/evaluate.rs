@@ -190,8 +190,8 @@ fn read(plan: &Plan, value: PromqlValue, at: i64) -> Value {
             .filter(|label| !label.value.is_empty())
             .map(|label| (label.name, label.value))
             .collect();
-        if !metric.is_empty() {
-            read.insert("__name__".to_owned(), plan.name_of(metric));
+        if let Some(name) = plan.name_of(metric) {
+            read.insert("__name__".to_owned(), name);
         }
         read
     };

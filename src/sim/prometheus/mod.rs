@@ -3,7 +3,20 @@
 //! Expressions are evaluated by `tsink`, over a storage of our own: a series is kept as runs of equal values, so that time in
 //! which nothing happens costs nothing, and samples are made at the times of the scrapes when somebody asks for them.
 //!
-//! All targets are scraped at the same moments. A page that says that it has not changed is not read again.
+//! All targets are scraped at the same moments. A page that says that it has not changed is not read again. A page with a
+//! line that has a time of its own is refused, and retention, rules, alerts, histograms and exemplars are not simulated.
+//!
+//! What the evaluator does otherwise than Prometheus 3 (found by `tests/real/promql.rs`, which asks both):
+//!
+//! * mended: names stay with the results of functions and of unary minus; subqueries count their steps from the closed start of
+//!   the range; a selector of equalities leaves out series that have more labels; the lookback is closed at its left; equal
+//!   label sets in a result are no error;
+//! * refused with an `execution` error: a subquery in a subquery, or shorter than its step; `rate`, `increase`, `delta`,
+//!   `idelta`, `deriv` and `predict_linear` of a subquery; `__name__` as a label outside of a selector; letters beyond
+//!   ASCII in an expression that selects anything; an `@` before 1970; and what the evaluator has no function for;
+//! * left: a counter that begins near 0 within the range of `rate` or `increase` is extrapolated back to 0 by up to 1.1
+//!   intervals, as Prometheus did before 3.5, where later ones stop at half an interval. Whether it is above 0 is the same.
+//!   Of values that are equal, `topk` may name another, and the order of series is that of their labels.
 
 mod answer;
 mod api;

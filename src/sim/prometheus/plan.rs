@@ -27,6 +27,18 @@ const THIN: [&str; 7] = [
     "present_over_time",
     "resets",
 ];
+/// Functions whose result keeps the metric's name.
+const NAMED: [&str; 8] = [
+    "first_over_time",
+    "label_join",
+    "label_replace",
+    "last_over_time",
+    "sort",
+    "sort_by_label",
+    "sort_by_label_desc",
+    "sort_desc",
+];
+
 /// Which samples a selector asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wants {
@@ -42,6 +54,8 @@ pub(super) enum Wants {
 #[derive(Debug)]
 pub(super) struct Selector {
     name: String,
+    /// Whether its series have the metric's name in the result.
+    named: bool,
     matchers: Vec<Matcher>,
     pub(super) wants: Wants,
     found: Mutex<Found>,
@@ -106,8 +120,10 @@ pub(super) fn matches(database: &Database, id: Id, matchers: &[Matcher]) -> bool
 #[derive(Debug)]
 pub(super) struct Plan {
     expr: Expr,
-    /// What the evaluator reads, unless it depends on the time.
-    text: Option<String>,
+    /// What the evaluator reads, unless it depends on the time; or why it cannot answer as Prometheus does.
+    text: Option<Result<String, String>>,
+    /// Whether the outermost part keeps the name of a metric that was selected without one.
+    named: bool,
     pub(super) selectors: Vec<Selector>,
     pub(super) value_type: ValueType,
     /// Whether the order of the result means something.
@@ -131,10 +147,7 @@ impl Plan {
             _ => false,
         };
         let mut selectors = Vec::new();
-        // Where the name itself is a label that matters, the evaluator must see the true one.
-        if !query.contains("__name__") {
-            mark(&mut expr, None, &mut selectors)?;
-        }
+        mark(&mut expr, None, true, &mut selectors)?;
         let mut timed = false;
         promql::walk(&expr, &mut |part| {
             timed |= match part {
@@ -145,14 +158,22 @@ impl Plan {
             };
             true
         });
-        let text = if timed {
+        let text = if uses_name(&expr) {
+            let what = "__name__ as a label, other than in a selector, is not supported";
+            Some(Err(what.to_owned()))
+        } else if timed {
             None
         } else {
-            Some(promql::text(&expr).and_then(readable)?)
+            Some(promql::text(&expr).and_then(readable))
+        };
+        let named = match promql::strip_parens(&expr) {
+            Expr::Call(call) => NAMED.contains(&call.func.name),
+            expr => !matches!(expr, Expr::Unary(_)),
         };
         Ok(Self {
             expr,
             text,
+            named,
             selectors,
             value_type,
             ordered,
@@ -188,7 +209,7 @@ impl Plan {
     /// The evaluator cannot do it as Prometheus does.
     pub(super) fn text(&self, times: Times) -> Result<String, String> {
         if let Some(text) = &self.text {
-            return Ok(text.clone());
+            return text.clone();
         }
         let mut expr = self.expr.clone();
         fix_times(&mut expr, times, None, false)?;
@@ -233,7 +254,12 @@ impl Plan {
 }
 
 /// Gives every selector a name of its own.
-fn mark(expr: &mut Expr, function: Option<&str>, found: &mut Vec<Selector>) -> Result<(), String> {
+fn mark(
+    expr: &mut Expr,
+    function: Option<&str>,
+    named: bool,
+    found: &mut Vec<Selector>,
+) -> Result<(), String> {
     let mut add = |selector: &mut VectorSelector, wants: Wants| {
         if !selector.matchers.or_matchers.is_empty() {
             return Err("`or` between matchers is not PromQL".to_owned());
@@ -249,6 +275,7 @@ fn mark(expr: &mut Expr, function: Option<&str>, found: &mut Vec<Selector>) -> R
         let found_none = Mutex::default();
         found.push(Selector {
             name,
+            named,
             matchers,
             wants,
             found: found_none,
@@ -266,23 +293,48 @@ fn mark(expr: &mut Expr, function: Option<&str>, found: &mut Vec<Selector>) -> R
         }
         Expr::Aggregate(aggregate) => {
             if let Some(param) = &mut aggregate.param {
-                mark(param, None, found)?;
+                mark(param, None, named, found)?;
             }
-            mark(&mut aggregate.expr, None, found)
+            mark(&mut aggregate.expr, None, named, found)
         }
-        Expr::Unary(unary) => mark(&mut unary.expr, None, found),
+        Expr::Unary(unary) => mark(&mut unary.expr, None, false, found),
         Expr::Binary(binary) => {
-            mark(&mut binary.lhs, None, found)?;
-            mark(&mut binary.rhs, None, found)
+            mark(&mut binary.lhs, None, named, found)?;
+            mark(&mut binary.rhs, None, named, found)
         }
-        Expr::Paren(paren) => mark(&mut paren.expr, function, found),
-        Expr::Subquery(subquery) => mark(&mut subquery.expr, None, found),
+        Expr::Paren(paren) => mark(&mut paren.expr, function, named, found),
+        Expr::Subquery(subquery) => mark(&mut subquery.expr, None, named, found),
         Expr::Call(call) => {
             let name = call.func.name;
-            (call.args.args.iter_mut()).try_for_each(|part| mark(part, Some(name), found))
+            let named = named && NAMED.contains(&name);
+            (call.args.args.iter_mut()).try_for_each(|part| mark(part, Some(name), named, found))
         }
         Expr::NumberLiteral(_) | Expr::StringLiteral(_) | Expr::Extension(_) => Ok(()),
     }
+}
+
+/// Whether a metric's name is used as a label, which the evaluator does not know it to be.
+fn uses_name(expr: &Expr) -> bool {
+    const NAME: &str = "__name__";
+    let mut found = false;
+    promql::walk(expr, &mut |part| {
+        found |= match part {
+            Expr::Call(call) => call.args.args.iter().any(
+                |argument| matches!(&**argument, Expr::StringLiteral(label) if label.val == NAME),
+            ),
+            Expr::Aggregate(aggregate) => (aggregate.modifier.iter())
+                .any(|modifier| modifier.labels().labels.iter().any(|label| label == NAME)),
+            Expr::Binary(binary) => (binary.modifier.iter()).any(|modifier| {
+                let labels = modifier.matching.iter().map(|matching| matching.labels());
+                labels
+                    .chain(modifier.card.labels())
+                    .any(|labels| labels.labels.iter().any(|label| label == NAME))
+            }),
+            _ => false,
+        };
+        true
+    });
+    found
 }
 
 /// The evaluator reads its text byte by byte.
@@ -295,11 +347,11 @@ fn readable(text: String) -> Result<String, String> {
 }
 
 impl Plan {
-    /// A metric's own name.
-    pub(super) fn name_of(&self, metric: &str) -> String {
+    /// A metric's own name, unless the result has none. The evaluator leaves the name where Prometheus takes it away.
+    pub(super) fn name_of(&self, metric: &str) -> Option<String> {
         match self.selector(metric) {
-            Some(selector) => selector.name.clone(),
-            None => metric.to_owned(),
+            Some(selector) => selector.named.then(|| selector.name.clone()),
+            None => (self.named && !metric.is_empty()).then(|| metric.to_owned()),
         }
     }
 

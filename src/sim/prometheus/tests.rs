@@ -173,3 +173,132 @@ async fn the_product_s_client_understands_every_answer() {
         "{error}"
     );
 }
+
+fn get(prometheus: &Prometheus, path: &str, query: &str) -> (u16, serde_json::Value) {
+    let request = QueryRequest::new(hyper::Method::GET, path, query, b"");
+    let (status, body) = prometheus.answer(&request);
+    let json = serde_json::from_slice(&body);
+    (
+        status,
+        json.unwrap_or_else(|_| String::from_utf8(body).unwrap().into()),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_have_the_forms_of_the_query_api() {
+    let (prometheus, page, _) = start();
+    page.say("a{x=\"1\"} 2.5\nb 1\n");
+    scrapes(4).await;
+    let ask = |path: &str, query: &str| get(&prometheus, path, query);
+    let text = |answer: (u16, serde_json::Value)| (answer.0, answer.1["data"].to_string());
+    assert_eq!(
+        text(ask("/api/v1/query", "query=a&time=1767225660.5")),
+        (200, r#"{"result":[{"metric":{"__name__":"a","instance":"node-1","job":"gpu","x":"1"},"value":[1767225660.5,"2.5"]}],"resultType":"vector"}"#.to_owned())
+    );
+    assert_eq!(
+        text(ask(
+            "/api/v1/query",
+            "query=b%5B20s%5D&time=2026-01-01T00:01:00Z"
+        ))
+        .1,
+        r#"{"result":[{"metric":{"__name__":"b","instance":"node-1","job":"gpu"},"values":[[1767225645,"1"],[1767225660,"1"]]}],"resultType":"matrix"}"#
+    );
+    assert_eq!(
+        text(ask("/api/v1/query", "query=1%2F0&time=1")).1,
+        r#"{"result":[1,"+Inf"],"resultType":"scalar"}"#
+    );
+    assert_eq!(
+        text(ask("/api/v1/query", "query=%22x%22&time=1")).1,
+        r#"{"result":[1,"x"],"resultType":"string"}"#
+    );
+    assert_eq!(
+        text(ask(
+            "/api/v1/query_range",
+            "query=b&start=1767225600&end=1767225660&step=30"
+        ))
+        .1,
+        r#"{"result":[{"metric":{"__name__":"b","instance":"node-1","job":"gpu"},"values":[[1767225630,"1"],[1767225660,"1"]]}],"resultType":"matrix"}"#
+    );
+    assert_eq!(
+        text(ask("/api/v1/labels", "match[]=a")).1,
+        r#"["__name__","instance","job","x"]"#
+    );
+    assert_eq!(text(ask("/api/v1/label/x/values", "")).1, r#"["1"]"#);
+    assert_eq!(
+        text(ask("/api/v1/series", "match[]=b")).1,
+        r#"[{"__name__":"b","instance":"node-1","job":"gpu"}]"#
+    );
+    assert_eq!(text(ask("/api/v1/rules", "")).1, r#"{"groups":[]}"#);
+    assert_eq!(ask("/api/v1/status/buildinfo", "").1["status"], "success");
+    assert_eq!(
+        ask("/api/v1/targets", "").1["data"]["activeTargets"][0]["health"],
+        "up"
+    );
+    assert_eq!(ask("/-/ready", "").0, 200);
+    assert_eq!(ask("/api/v2/query", "query=a").0, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_answered_as_prometheus_does_is_an_error() {
+    let (prometheus, page, _) = start();
+    page.say("a{x=\"1\"} 2.5\na{x=\"é\"} 2.5\n");
+    scrapes(4).await;
+    for (query, status, kind) in [
+        ("query=a%20%3D%3D", 400, "bad_data"),
+        ("", 400, "bad_data"),
+        ("query=a&time=never", 400, "bad_data"),
+        ("query=a&timeout=never", 400, "bad_data"),
+        ("query=rate(sum(a)[5m:1m])", 422, "execution"),
+        (
+            "query=max_over_time(max_over_time(a[5m:1m])[5m:1m])",
+            422,
+            "execution",
+        ),
+        ("query=sum by (__name__) (a)", 422, "execution"),
+        ("query=a{x=%22%C3%A9%22}", 422, "execution"),
+        ("query=a[20s] > 1", 400, "bad_data"),
+    ] {
+        let (code, body) = get(&prometheus, "/api/v1/query", query);
+        assert_eq!(
+            (code, body["errorType"].as_str().unwrap()),
+            (status, kind),
+            "{query}: {body}"
+        );
+        assert_eq!(body["status"], "error");
+    }
+    for query in [
+        "query=a&start=1&end=2&step=0",
+        "query=a&start=2&end=1&step=1",
+        "query=a&start=0&end=9999999&step=1",
+        "query=a[5m]&start=1&end=2&step=1",
+    ] {
+        assert_eq!(
+            get(&prometheus, "/api/v1/query_range", query).0,
+            400,
+            "{query}"
+        );
+    }
+    let request = QueryRequest::new(hyper::Method::DELETE, "/api/v1/query", "query=a", b"");
+    assert_eq!(prometheus.answer(&request).0, 405);
+}
+
+#[tokio::test]
+async fn the_same_answers_are_served_on_a_socket() {
+    let prometheus = Prometheus::unscraped(Clock::system(), SCRAPE);
+    let page = Arc::new(Told::default());
+    page.say("a 1\n");
+    prometheus.add_target("gpu", "node-1", page);
+    prometheus.scrape_now();
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
+        .await
+        .unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let stop = tokio_util::sync::CancellationToken::new();
+    let (server, ended) = (prometheus.clone(), stop.clone());
+    let serving = tokio::spawn(async move { server.serve(listener, ended).await });
+    let client = Client::new(Options::new(url)).unwrap();
+    let answer = client.query("a", Timestamp::now()).await.unwrap();
+    assert_eq!(answer.samples[0].number(), Some(1.0));
+    stop.cancel();
+    serving.await.unwrap();
+}
