@@ -21,7 +21,7 @@ const GPU: u32 = 3;
 impl Stage {
     /// A GPU of the node falls off the bus: Xid 79.
     pub fn falls_off_the_bus(&self, node: &str) {
-        let line = self.cluster.lose_gpu(node, GPU);
+        let line = self.cluster.xid(node, GPU, 79);
         self.logged(node, line);
     }
 
@@ -121,7 +121,7 @@ impl Stage {
     }
 
     /// Deployment `inference/llm` gets so many replicas.
-    pub fn scale_llm(&self, replicas: i64) {
+    pub fn scale_llm(&self, replicas: u32) {
         self.cluster
             .change(DEPLOYMENTS, Some("inference"), "llm", |deployment| {
                 deployment["spec"]["replicas"] = json!(replicas);
@@ -130,7 +130,7 @@ impl Stage {
 
     /// A node loses its power, or has it again.
     pub fn power(&self, node: &str, on: bool) {
-        let hardware = self.cluster.world.hardware();
+        let hardware = self.cluster.world().hardware();
         if on {
             hardware.power_on(node);
         } else {
@@ -140,12 +140,12 @@ impl Stage {
 
     /// The pods of a workload hang while they end.
     pub fn pods_hang(&self, workload: &str) {
-        self.cluster.world.pods().hang(workload);
+        self.cluster.world().pods().hang(workload);
     }
 
     /// The service `llm` answers this share of its requests with an error.
     pub fn service_fails(&self, share: f64) {
-        self.cluster.service.fails(share, self.now());
+        self.cluster.service().fails(share, self.now());
     }
 
     /// Prometheus answers no controller any more, or each again.
@@ -158,7 +158,7 @@ impl Stage {
         self.staged(
             "the leader will die as soon as its first eviction is accepted, before it hears of it",
         );
-        self.cluster.controller_dies_at_next_eviction();
+        self.cluster.dies_at_next_eviction();
     }
 
     /// The latch of the policy is released by its annotation.

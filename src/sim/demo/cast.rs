@@ -4,22 +4,11 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use serde_json::{Value, json};
-
 use super::scenario::Scenario;
 use crate::api::policy::Guard;
 use crate::api::{GpuFaultRule, RemediationPolicy};
-use crate::sim::api_server::Resource;
-use crate::sim::api_server::resources::{GPU_FAULT_RULES, NAMESPACES, REMEDIATION_POLICIES};
-
-/// What the reader is told at the beginning.
-pub const DESCRIPTION: &str = "\
-Six nodes of eight GPUs, an exporter on each, two controllers, Prometheus with a scrape each second, and
-  Deployment inference/llm      6 replicas with 2 GPUs each, PodDisruptionBudget maxUnavailable 1
-  StatefulSet training/trainer  3 replicas with 4 GPUs each
-  Job batch/render              6 indexes with 1 GPU each
-  Deployment web/frontend       6 replicas without a GPU
-The rules and the policy are those that come with the product. Times are simulated, and counted from the fault.";
+use crate::sim::run::shipped::{self, Unreadable};
+use crate::sim::world::{Behaviour, Owner, Workload, WorldPlan};
 
 /// How long a technician needs to come.
 pub const SPARE_TIME: Duration = Duration::from_secs(60);
@@ -29,32 +18,11 @@ pub const NODES: u32 = 6;
 /// GPUs of each.
 pub const GPUS: u32 = 8;
 /// Replicas of Deployment `inference/llm`.
-pub const LLM_REPLICAS: i64 = 6;
-/// The StatefulSet's pods have names that begin so.
-pub const TRAINER: &str = "trainer";
+pub const LLM_REPLICAS: u32 = 6;
 /// The share of requests that a service in trouble answers with an error.
 pub const ERRORS: f64 = 0.2;
 /// The same for a service that is well.
 pub const FEW_ERRORS: f64 = 0.001;
-
-/// The rules that come with the product.
-const RULES: &str = include_str!("../../../rules/xid-fatal.yaml");
-/// The policy that comes with the product.
-const POLICY: &str = include_str!("../../../rules/policies/drain-node.yaml");
-
-/// The namespaces of the story.
-const NAMESPACES_USED: [&str; 5] = ["gpu-remediator", "inference", "training", "batch", "web"];
-
-/// The shipped files cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum Unreadable {
-    /// One is no YAML of its kind.
-    #[error("a rule file that is part of the program cannot be read")]
-    Yaml(#[from] serde_saphyr::Error),
-    /// One cannot be written as JSON.
-    #[error("a rule file that is part of the program cannot be sent")]
-    Json(#[from] serde_json::Error),
-}
 
 /// The shipped rules, as they are.
 ///
@@ -62,7 +30,7 @@ pub enum Unreadable {
 ///
 /// They are no rules.
 pub fn rules() -> Result<GpuFaultRule, Unreadable> {
-    Ok(serde_saphyr::from_str(RULES)?)
+    shipped::rules(None)
 }
 
 /// The shipped policy; with the guards of two services where the story is about them.
@@ -71,7 +39,7 @@ pub fn rules() -> Result<GpuFaultRule, Unreadable> {
 ///
 /// It is no policy.
 pub fn policy(scenario: Scenario) -> Result<RemediationPolicy, Unreadable> {
-    let mut policy: RemediationPolicy = serde_saphyr::from_str(POLICY)?;
+    let mut policy = shipped::policy()?;
     let guards = &mut policy.spec.guards;
     match scenario {
         Scenario::GuardPauses => guards.pause_if.push(Guard {
@@ -95,32 +63,59 @@ pub fn policy(scenario: Scenario) -> Result<RemediationPolicy, Unreadable> {
     Ok(policy)
 }
 
-/// What the cluster holds before its workloads: namespaces, the rules, the policy.
-///
-/// # Errors
-///
-/// The shipped files cannot be read.
-pub fn objects(scenario: Scenario) -> Result<Vec<(&'static Resource, Value)>, Unreadable> {
-    let mut objects: Vec<_> = NAMESPACES_USED
-        .iter()
-        .map(|name| (NAMESPACES, json!({"metadata": {"name": name}})))
-        .collect();
-    objects.push((GPU_FAULT_RULES, serde_json::to_value(rules()?)?));
-    objects.push((
-        REMEDIATION_POLICIES,
-        serde_json::to_value(policy(scenario)?)?,
-    ));
-    Ok(objects)
+/// Nodes and workloads. The story about the capacity floor has one service alone: its policy is to stop before any pod has
+/// moved, and only the service's budget holds its pods back.
+pub fn plan(scenario: Scenario) -> WorldPlan {
+    let seconds = Duration::from_secs;
+    let behaving = |start, end| Behaviour {
+        start: seconds(start),
+        end: seconds(end),
+        ..Behaviour::default()
+    };
+    let plan = WorldPlan::new()
+        .nodes(NODES, GPUS)
+        .workload(
+            Workload::new("inference", "llm", Owner::Deployment, LLM_REPLICAS, 2)
+                .min_available("5")
+                .behaving(behaving(20, 8)),
+        )
+        .workload(Workload::new("web", "frontend", Owner::Deployment, 6, 0));
+    if scenario == Scenario::StopGuard {
+        return plan;
+    }
+    plan.workload(
+        Workload::new("training", "trainer", Owner::StatefulSet, 3, 4).behaving(behaving(15, 12)),
+    )
+    .workload(Workload::new("batch", "render", Owner::Job, 6, 1).behaving(behaving(5, 3)))
 }
 
-/// The nodes' names.
-pub fn node_names() -> Vec<String> {
-    (1..=NODES).map(|n| format!("gpu-node-{n}")).collect()
-}
-
-/// The workloads.
-pub fn plan(_scenario: Scenario) -> crate::sim::world::WorldPlan {
-    crate::sim::world::WorldPlan
+/// What the reader is told at the beginning.
+pub fn description(scenario: Scenario) -> String {
+    let mut text = format!(
+        "{NODES} nodes of {GPUS} GPUs, an exporter on each, two controllers, Prometheus with a scrape each second, and\n"
+    );
+    for workload in plan(scenario).workloads() {
+        let kind = match workload.owner {
+            Owner::StatefulSet => "StatefulSet",
+            Owner::Job | Owner::PlainJob => "Job",
+            _ => "Deployment",
+        };
+        let gpus = match workload.gpus {
+            0 => "no GPU".to_owned(),
+            1 => "1 GPU each".to_owned(),
+            gpus => format!("{gpus} GPUs each"),
+        };
+        let budget = workload.min_available.as_ref();
+        let budget = budget.map_or_else(String::new, |least| {
+            format!(", PodDisruptionBudget minAvailable {least}")
+        });
+        let name = format!("{}/{}", workload.namespace, workload.name);
+        text.push_str(&format!(
+            "  {kind:<11} {name:<17} {} pods, {gpus}{budget}\n",
+            workload.replicas
+        ));
+    }
+    text + "Rules and policy are those that come with the product. Times are simulated, and counted from the fault."
 }
 
 #[cfg(test)]

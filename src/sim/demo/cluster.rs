@@ -1,42 +1,48 @@
 //! The simulated cluster with two controllers, as the stories need it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kube::Client as KubeClient;
 use serde_json::Value;
 
-use super::cast::{self, Unreadable};
+use super::cast;
 use super::history::History;
-use super::process::{Api, Connections, Queries};
 use super::scenario::Scenario;
 use super::service::Service;
 use crate::clock::Clock;
-use crate::controller::run::{Outside, Settings, run_in};
-use crate::kubernetes::clients::Clients;
-use crate::kubernetes::lease::LeaseSettings;
-use crate::prometheus::client::{Client as QueryClient, Options};
-use crate::sim::api_server::resources::ALL;
-use crate::sim::api_server::{ApiServer, Resource, Store};
-use crate::sim::prometheus::{self, ExporterPage, HonorLabels, KubeStatePage, Prometheus};
+use crate::sim::api_server::{ApiServer, Call, Observer, Resource, Store, Verb, Write};
+use crate::sim::faults::{Fault, Gate, QueryFault};
+use crate::sim::prometheus::Prometheus;
+use crate::sim::promises::Violation;
+use crate::sim::run::shipped::Unreadable;
+use crate::sim::run::{Setup, Simulation, StartError};
 use crate::sim::world::World;
 
-/// When the stories begin, in simulated time.
-const BEGINNING: &str = "2026-01-05T09:00:00Z";
-/// Where the lease and the controllers live.
-const NAMESPACE: &str = "gpu-remediator";
 /// The seed of everything that is left to chance in the world.
 const SEED: u64 = 79;
 
+/// The controllers.
+const CONTROLLERS: [&str; 2] = ["controller-a", "controller-b"];
+
+/// The cluster of a story cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The shipped files cannot be read.
+    #[error(transparent)]
+    Shipped(#[from] Unreadable),
+    /// The simulation does not begin.
+    #[error("the simulated cluster cannot be started")]
+    Start(#[from] StartError),
+}
+
 /// The cluster.
 pub struct Cluster {
-    pub(super) clock: Clock,
-    pub(super) api: ApiServer,
-    pub(super) store: Store,
-    pub(super) world: World,
-    pub(super) prometheus: Prometheus,
-    pub(super) service: Service,
-    controllers: Vec<Connections>,
+    simulation: Simulation,
+    store: Store,
+    service: Service,
+    /// The first controller dies once its next eviction is accepted.
+    death: Arc<AtomicBool>,
 }
 
 impl Cluster {
@@ -45,133 +51,100 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// The shipped rules or the policy cannot be read.
-    pub(super) async fn start(scenario: Scenario, history: &History) -> Result<Self, Unreadable> {
-        let clock = Clock::starting_at(BEGINNING.parse().unwrap_or_default());
-        let api = ApiServer::new(clock.clone());
-        api.observe(Box::new(history.clone()));
-        let store = api.store("demo");
-        for (resource, object) in cast::objects(scenario)? {
-            made(store.create(resource, object));
-        }
-        let world = World::start(&api, clock.clone(), cast::plan(scenario), SEED);
-        let prometheus = Prometheus::new(clock.clone(), Duration::from_secs(1));
-        for node in cast::node_names() {
-            let page = ExporterPage::new(&node, world.hardware().node(&node));
-            let instance = format!("{node}:9412");
-            prometheus.add_target_with("gpu-exporter", &instance, HonorLabels::Yes, Arc::new(page));
-        }
-        let state = KubeStatePage::new(Arc::new(Objects(api.clone())));
-        prometheus.add_target_with(
-            "kube-state-metrics",
-            "kube-state-metrics:8080",
-            HonorLabels::Yes,
-            Arc::new(state),
+    /// See [`BuildError`].
+    pub(super) async fn start(scenario: Scenario, history: &History) -> Result<Self, BuildError> {
+        let mut setup = Setup::new(
+            cast::plan(scenario),
+            cast::rules()?,
+            cast::policy(scenario)?,
         );
-        let service = Service::new(clock.now());
-        prometheus.add_target("llm", "llm:8000", Arc::new(service.clone()));
-        let mut cluster = Self {
-            clock,
-            api,
-            store,
-            world,
-            prometheus,
-            service,
-            controllers: Vec::new(),
-        };
-        // The workloads begin before anybody watches over them, as they would.
+        setup.seed = SEED;
+        let mut simulation = Simulation::start(setup)?;
+        let service = Service::new(simulation.clock.now());
+        let page = Arc::new(service.clone());
+        simulation.prometheus.add_target("llm", "llm:8000", page);
+        simulation.api.observe(Box::new(history.clone()));
+        // The workloads begin before anybody watches over them.
         tokio::time::sleep(Duration::from_secs(120)).await;
-        for name in ["gpu-remediator-a", "gpu-remediator-b"] {
-            cluster.start_controller(name);
-            tokio::time::sleep(Duration::from_secs(5)).await;
-        }
-        tokio::time::sleep(Duration::from_secs(180)).await;
-        Ok(cluster)
+        let death = Arc::new(AtomicBool::new(false));
+        let gate = Gate::default();
+        simulation.api.observe(Box::new(Executioner {
+            victim: CONTROLLERS[0],
+            armed: Arc::clone(&death),
+            gate: gate.clone(),
+        }));
+        simulation.start_controller_with(CONTROLLERS[0], gate)?;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        simulation.start_controller(CONTROLLERS[1])?;
+        tokio::time::sleep(Duration::from_secs(170)).await;
+        Ok(Self {
+            store: simulation.api.store("reader"),
+            simulation,
+            service,
+            death,
+        })
     }
 
-    /// Starts a controller: the product's own, on connections that can be cut.
-    fn start_controller(&mut self, name: &str) {
-        let connections = Connections::default();
-        let client = || {
-            let (inner, connections) = (self.api.service(name), connections.clone());
-            KubeClient::new(Api { inner, connections }, "default")
-        };
-        let queries = Queries {
-            inner: self.prometheus.exchange(name),
-            connections: connections.clone(),
-        };
-        let options = Options::new("http://prometheus.monitoring.svc:9090");
-        // The address is a constant that the client takes.
-        #[allow(clippy::expect_used)]
-        let prometheus = QueryClient::new(options.clone())
-            .expect("the address is one")
-            .with_exchange(Arc::new(queries));
-        let outside = Outside {
-            clients: Clients {
-                watch: client(),
-                act: client(),
-            },
-            prometheus,
-            clock: self.clock.clone(),
-            server: None,
-        };
-        let settings = Settings {
-            listen: ([127, 0, 0, 1], 0).into(),
-            prometheus: options,
-            lease: LeaseSettings {
-                namespace: NAMESPACE.to_owned(),
-                name: "gpu-remediator".to_owned(),
-                identity: name.to_owned(),
-                duration: Duration::from_secs(15),
-                renew_deadline: Duration::from_secs(10),
-                retry_period: Duration::from_secs(2),
-            },
-            protected_namespaces: vec!["kube-system".to_owned()],
-            evaluation_interval: Duration::from_secs(5),
-        };
-        tokio::spawn(run_in(outside, settings, connections.stop.clone()));
-        self.controllers.push(connections);
+    /// The simulated clock.
+    pub(super) fn clock(&self) -> &Clock {
+        &self.simulation.clock
     }
 
-    /// Each controller dies at the next eviction of its own that is accepted.
-    pub(super) fn controller_dies_at_next_eviction(&self) {
-        // Only the leader evicts, and who leads next is not to die.
-        if let Some(leader) = self.controllers.first() {
-            leader.die_at_next_eviction();
-        }
+    /// The API server.
+    pub(super) fn api(&self) -> &ApiServer {
+        &self.simulation.api
     }
 
-    /// Prometheus answers no controller any more, or each again.
-    pub(super) fn prometheus_down(&self, down: bool) {
-        for controller in &self.controllers {
-            controller.prometheus_down(down);
-        }
+    /// Its objects.
+    pub(super) fn store(&self) -> &Store {
+        &self.store
     }
 
-    /// A GPU falls off the bus; answers the line in the kernel log.
-    pub(super) fn lose_gpu(&self, node: &str, gpu: u32) -> String {
-        self.world.hardware().lose(node, gpu);
-        self.last_log_line(node)
+    /// Hardware and pods.
+    pub(super) fn world(&self) -> &World {
+        &self.simulation.world
+    }
+
+    /// Prometheus.
+    pub(super) fn prometheus(&self) -> &Prometheus {
+        &self.simulation.prometheus
+    }
+
+    /// The service that guards look at.
+    pub(super) fn service(&self) -> &Service {
+        &self.service
+    }
+
+    /// Who leads.
+    pub(super) fn leader(&self) -> Option<String> {
+        self.simulation.leader()
+    }
+
+    /// The promises of the product that were broken, and how many checks were made.
+    pub(super) fn broken_promises(&self) -> (Vec<Violation>, u64) {
+        (self.simulation.violations(), self.simulation.checked())
     }
 
     /// The driver reports an Xid; answers the line in the kernel log.
     pub(super) fn xid(&self, node: &str, gpu: u32, code: u32) -> String {
-        self.world.hardware().xid(node, gpu, code);
-        self.last_log_line(node)
+        let hardware = self.world().hardware();
+        hardware.xid(node, gpu, code);
+        hardware.last_log_line(node).unwrap_or_default()
     }
 
-    /// The node is repaired and started again.
-    pub(super) fn repair(&self, node: &str) {
-        self.world.hardware().repair(node);
+    /// The first controller dies once its next eviction is accepted.
+    pub(super) fn dies_at_next_eviction(&self) {
+        self.death.store(true, Ordering::Relaxed);
     }
 
-    fn last_log_line(&self, node: &str) -> String {
-        let lines = self.world.hardware().node(node).log_after(0);
-        lines
-            .into_iter()
-            .last()
-            .map(|(_, line)| line)
-            .unwrap_or_default()
+    /// Prometheus answers no controller any more, or each again.
+    pub(super) fn prometheus_down(&self, down: bool) {
+        let refused = Fault::Query(QueryFault::Refused);
+        if down {
+            self.simulation.injector.begin(refused);
+        } else {
+            self.simulation.injector.end(refused);
+        }
     }
 
     /// An object is changed by a person.
@@ -182,33 +155,31 @@ impl Cluster {
         name: &str,
         edit: impl FnOnce(&mut Value),
     ) {
-        made(
-            self.api
-                .store("person")
-                .change(resource, namespace, name, edit),
-        );
+        let person = self.api().store("person");
+        let changed = person.change(resource, namespace, name, edit);
+        // What the stories change is there and may be changed so; a story in which it is not does not end as it says.
+        if let Err(refusal) = changed {
+            tracing::error!(name, %refusal, "a change of the story was refused");
+        }
     }
 }
 
-/// What the scenario writes is always allowed.
-fn made<T>(result: Result<T, crate::sim::api_server::Refusal>) {
-    debug_assert!(result.is_ok(), "{:?}", result.err());
-    let _ = result;
+/// Kills a controller at the moment at which the server accepts an eviction of it: nobody hears the answer.
+struct Executioner {
+    victim: &'static str,
+    armed: Arc<AtomicBool>,
+    gate: Gate,
 }
 
-/// The objects of the API server, for the page of kube-state-metrics.
-struct Objects(ApiServer);
-
-impl prometheus::Cluster for Objects {
-    fn revision(&self) -> u64 {
-        self.0.revision()
+impl Observer for Executioner {
+    fn called(&mut self, call: &Call) {
+        let evicted = call.verb == Verb::Create
+            && call.subresource.as_deref() == Some("eviction")
+            && (200..300).contains(&call.code);
+        if evicted && *call.actor == *self.victim && self.armed.swap(false, Ordering::Relaxed) {
+            self.gate.cut();
+        }
     }
 
-    fn list(&self, plural: &str) -> Vec<Arc<Value>> {
-        let resource = ALL
-            .iter()
-            .find(|r| r.plural == plural && r.group != "events.k8s.io");
-        let store = self.0.store("kube-state-metrics");
-        resource.map(|r| store.list(r)).unwrap_or_default()
-    }
+    fn wrote(&mut self, _: &Write) {}
 }

@@ -54,8 +54,8 @@ impl Stage {
         let cluster = &self.cluster;
         let serving = async {
             tokio::join!(
-                cluster.api.serve(kubernetes, "kubectl", stop.clone()),
-                cluster.prometheus.serve(prometheus, stop.clone())
+                cluster.api().serve(kubernetes, "kubectl", stop.clone()),
+                cluster.prometheus().serve(prometheus, stop.clone())
             );
         };
         ready(addresses);

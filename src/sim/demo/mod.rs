@@ -3,7 +3,7 @@
 //! ```text
 //! scenario     the stories' names; scripts: what happens in each, and what must come of it
 //! stage        a story on its cluster, with a clock that a reader can follow; acts, views: what is done and looked at
-//! cluster      the simulated cluster with two controllers; cast: what is in it; process, service: parts of it
+//! cluster      the simulated cluster with two controllers; cast: what is in it; service: a part of it
 //! keep         the cluster, left running on addresses for curl and kubectl
 //! happening    what can happen, and the sentence that tells it
 //! narration    what the API server's history means for the story   pure
@@ -24,7 +24,6 @@ pub mod history;
 pub mod keep;
 mod narration;
 pub mod pace;
-mod process;
 pub mod progress;
 pub mod scenario;
 mod scripts;

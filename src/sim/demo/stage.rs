@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::cast::Unreadable;
-use super::cluster::Cluster;
+use super::cluster::{BuildError, Cluster};
 use super::ending::Ending;
 use super::happening::Happening;
 use super::history::{self, Audience, History};
@@ -55,8 +54,8 @@ pub struct Stage {
 ///
 /// # Errors
 ///
-/// The shipped rules or the policy cannot be read.
-pub async fn perform(staging: &Staging) -> Result<(Stage, Ending), Unreadable> {
+/// The cluster cannot be built.
+pub async fn perform(staging: &Staging) -> Result<(Stage, Ending), BuildError> {
     let real = Instant::now();
     let history = History::default();
     let cluster = Cluster::start(staging.scenario, &history).await?;
@@ -109,7 +108,7 @@ fn title(scenario: Scenario) -> String {
     format!(
         "{STRONG}{scenario}{STRONG:#}  {}\n\n{FAINT}{}{FAINT:#}\n\n",
         scenario.summary(),
-        cast::DESCRIPTION
+        cast::description(scenario)
     )
 }
 
@@ -157,7 +156,7 @@ impl Stage {
     /// The simulated time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        self.cluster.clock.now()
+        self.cluster.clock().now()
     }
 
     /// All that has happened.
@@ -185,7 +184,7 @@ impl Stage {
     ) -> Result<(), TooLate> {
         self.waits_for(what, None);
         let deadline = tokio::time::Instant::now() + limit;
-        let mut changes = self.cluster.api.changes();
+        let mut changes = self.cluster.api().changes();
         while !is_so(self) {
             let now = tokio::time::Instant::now();
             if now >= deadline {
@@ -222,8 +221,8 @@ impl Stage {
 
     fn ticker(&self) -> Ticker {
         Ticker {
-            clock: self.cluster.clock.clone(),
-            store: self.cluster.store.clone(),
+            clock: self.cluster.clock().clone(),
+            store: self.cluster.store().clone(),
             history: self.history.clone(),
             wait: Arc::clone(&self.wait),
             progress: self.progress.clone(),

@@ -15,7 +15,7 @@ use crate::api::policy::Step;
 use crate::api::{GpuFault, RemediationPolicy};
 use crate::sim::api_server::Store;
 use crate::sim::api_server::resources::{
-    DEPLOYMENTS, GPU_FAULTS, LEASES, NODES, POD_DISRUPTION_BUDGETS, PODS, REMEDIATION_POLICIES,
+    DEPLOYMENTS, GPU_FAULTS, NODES, POD_DISRUPTION_BUDGETS, PODS, REMEDIATION_POLICIES,
 };
 use crate::sim::prometheus::Value as Answer;
 
@@ -32,13 +32,13 @@ impl Stage {
     /// Every fault, as the API has it.
     #[must_use]
     pub fn faults(&self) -> Vec<Arc<Value>> {
-        self.cluster.store.list(GPU_FAULTS)
+        self.cluster.store().list(GPU_FAULTS)
     }
 
     /// The fault of the story.
     #[must_use]
     pub fn fault(&self) -> Option<GpuFault> {
-        first_fault(&self.cluster.store)
+        first_fault(&self.cluster.store())
     }
 
     /// Its status.
@@ -50,7 +50,7 @@ impl Stage {
     /// A node.
     #[must_use]
     pub fn node(&self, name: &str) -> Option<Arc<Value>> {
-        self.cluster.store.get(NODES, None, name)
+        self.cluster.store().get(NODES, None, name)
     }
 
     /// The node is unschedulable.
@@ -63,7 +63,7 @@ impl Stage {
     /// The GPU pods on all nodes, by name.
     #[must_use]
     pub fn gpu_pods(&self) -> Vec<GpuPod> {
-        let pods = self.cluster.store.list(PODS);
+        let pods = self.cluster.store().list(PODS);
         let gpu_pods = pods.iter().filter(|pod| wants_gpu(pod));
         gpu_pods
             .filter_map(|pod| {
@@ -109,7 +109,7 @@ impl Stage {
     #[must_use]
     pub fn xid_errors(&self, node: &str, xid: u32) -> Option<f64> {
         let query = format!("sum(gpu_xid_errors_total{{node=\"{node}\",xid=\"{xid}\"}})");
-        match self.cluster.prometheus.instant(&query).ok()? {
+        match self.cluster.prometheus().instant(&query).ok()? {
             Answer::Vector(series) => Some(series.first()?.1.value),
             _ => None,
         }
@@ -128,7 +128,7 @@ impl Stage {
     }
 
     fn uids(&self, wanted: impl Fn(&Value) -> bool) -> BTreeMap<String, String> {
-        let pods = self.cluster.store.list(PODS);
+        let pods = self.cluster.store().list(PODS);
         let pods = pods.iter().filter(|pod| wanted(pod));
         pods.map(|pod| {
             let text = |pointer| pod.pointer(pointer).and_then(Value::as_str);
@@ -142,30 +142,33 @@ impl Stage {
     /// How many disruptions the budget of Deployment `inference/llm` allows now.
     #[must_use]
     pub fn disruptions_allowed(&self) -> Option<i64> {
-        let store = &self.cluster.store;
+        let store = &self.cluster.store();
         let budget = store.get(POD_DISRUPTION_BUDGETS, Some("inference"), "llm")?;
         budget.pointer("/status/disruptionsAllowed")?.as_i64()
     }
 
     /// How many replicas of Deployment `inference/llm` are available.
     #[must_use]
-    pub fn llm_available(&self) -> i64 {
+    pub fn llm_available(&self) -> u32 {
         let deployment = self
             .cluster
             .store
             .get(DEPLOYMENTS, Some("inference"), "llm");
-        let available = deployment.and_then(|d| d.pointer("/status/availableReplicas")?.as_i64());
-        available.unwrap_or(0)
+        let available = deployment.and_then(|d| d.pointer("/status/availableReplicas")?.as_u64());
+        available.and_then(|n| u32::try_from(n).ok()).unwrap_or(0)
     }
 
     /// Who holds the lease.
     #[must_use]
     pub fn leader(&self) -> Option<String> {
-        let leases = self.cluster.store.list(LEASES);
-        let mut holders = leases
-            .iter()
-            .filter_map(|lease| lease.pointer("/spec/holderIdentity")?.as_str());
-        holders.find(|holder| !holder.is_empty()).map(str::to_owned)
+        self.cluster.leader()
+    }
+
+    /// The promises of the product that were broken, in words, and how many checks were made.
+    #[must_use]
+    pub fn broken_promises(&self) -> (Vec<String>, u64) {
+        let (violations, checked) = self.cluster.broken_promises();
+        (violations.iter().map(ToString::to_string).collect(), checked)
     }
 }
 

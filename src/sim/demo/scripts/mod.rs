@@ -35,5 +35,11 @@ pub(super) async fn play(scenario: Scenario, stage: &Stage) -> Checks {
         let (what, found) = (late.what.clone(), late.to_string());
         checks.expect(what, false, found);
     }
+    let (broken, checked) = stage.broken_promises();
+    checks.expect(
+        "no promise of the product was broken",
+        broken.is_empty() && checked > 0,
+        format!("{checked} checks: {}", broken.join("; ")),
+    );
     checks
 }
