@@ -41,7 +41,7 @@ impl Stage {
     pub async fn repaired(&self, node: &str) {
         self.pass("a technician is on the way", SPARE_TIME).await;
         self.person(&format!("reseats the GPU of {node} and restarts the node"));
-        self.cluster.repair(node);
+        self.cluster.world().hardware().repair(node);
     }
 
     /// No GPU pod is left on the node.
@@ -139,8 +139,9 @@ impl Stage {
     }
 
     /// The pods of a workload hang while they end.
-    pub fn pods_hang(&self, workload: &str) {
-        self.cluster.world().pods().hang(workload);
+    pub fn pods_hang(&self, namespace: &str, workload: &str) {
+        let pods = self.cluster.world().pods();
+        pods.change(namespace, workload, |behaviour| behaviour.hangs = true);
     }
 
     /// The service `llm` answers this share of its requests with an error.

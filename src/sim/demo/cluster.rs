@@ -17,7 +17,7 @@ use crate::sim::prometheus::Prometheus;
 use crate::sim::promises::Violation;
 use crate::sim::run::shipped::Unreadable;
 use crate::sim::run::{Setup, Simulation, StartError};
-use crate::sim::world::World;
+use crate::sim::world::{PERSON, World};
 
 /// The seed of everything that is left to chance in the world.
 const SEED: u64 = 79;
@@ -155,7 +155,7 @@ impl Cluster {
         name: &str,
         edit: impl FnOnce(&mut Value),
     ) {
-        let person = self.api().store("person");
+        let person = self.api().store(PERSON);
         let changed = person.change(resource, namespace, name, edit);
         // What the stories change is there and may be changed so; a story in which it is not does not end as it says.
         if let Err(refusal) = changed {

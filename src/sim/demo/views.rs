@@ -152,7 +152,7 @@ impl Stage {
     pub fn llm_available(&self) -> u32 {
         let deployment = self
             .cluster
-            .store
+            .store()
             .get(DEPLOYMENTS, Some("inference"), "llm");
         let available = deployment.and_then(|d| d.pointer("/status/availableReplicas")?.as_u64());
         available.and_then(|n| u32::try_from(n).ok()).unwrap_or(0)
@@ -168,7 +168,13 @@ impl Stage {
     #[must_use]
     pub fn broken_promises(&self) -> (Vec<String>, u64) {
         let (violations, checked) = self.cluster.broken_promises();
-        (violations.iter().map(ToString::to_string).collect(), checked)
+        (
+            violations
+                .iter()
+                .map(|v| format!("promise {}: {}", v.promise, v.what))
+                .collect(),
+            checked,
+        )
     }
 }
 

@@ -2,13 +2,12 @@
 
 use super::{Checks, MINUTE, Stage, TooLate, checks};
 use crate::api::fault_status::{Action, Outcome, Phase};
-use crate::sim::demo::cast::TRAINER;
 
 /// Plays it.
 pub(super) async fn play(stage: &Stage, checks: &mut Checks) -> Result<(), TooLate> {
     let node = stage.node_with_all_kinds();
     stage.staged("the pods of StatefulSet training/trainer will hang while they end");
-    stage.pods_hang(TRAINER);
+    stage.pods_hang("training", "trainer");
     let stuck: Vec<String> = stage
         .gpu_pods_on(&node)
         .into_iter()
