@@ -149,6 +149,19 @@ const QUESTIONS: &[&str] = &[
     "1 == 2",
 ];
 
+/// Questions that both are asked for each step of a range in which the broken GPU is repaired and the server restarted.
+const RANGES: &[&str] = &[
+    "gpu_up == 0",
+    "time() - gpu_xid_last_timestamp_seconds < 1000",
+    "rate(requests_total[5m])",
+    "gpu_up{node=\"a\"} @ start() + gpu_up{node=\"a\"} @ end()",
+    "max_over_time(temperature{node=\"a\"}[10m:1m])",
+    "1 + 1",
+    "absent(gpu_up == 0)",
+    "gpu_up[5m]",
+    "sum(gpu_up{node=\"a\"}) or vector(0)",
+];
+
 /// A page whose content depends on the time alone.
 struct Scripted {
     begin: Timestamp,
@@ -216,15 +229,51 @@ struct Told {
     answers: Vec<(u16, Value)>,
 }
 
-fn parameters(question: &str, at: Timestamp) -> [(String, String); 2] {
-    let time = format!("{}", at.as_millisecond() as f64 / 1000.0);
-    [
-        ("query".to_owned(), question.to_owned()),
-        ("time".to_owned(), time),
-    ]
+/// One question, as it is sent.
+#[derive(Clone)]
+struct Asked {
+    question: &'static str,
+    path: &'static str,
+    parameters: Vec<(String, String)>,
 }
 
-fn ask_the_simulated(begin: Timestamp, asked: &[(&str, Timestamp)]) -> Told {
+impl Asked {
+    fn at(question: &'static str, at: Timestamp) -> Self {
+        let parameters = [("query", question.to_owned()), ("time", seconds(at))];
+        Self::new(question, "/api/v1/query", parameters)
+    }
+
+    fn between(question: &'static str, (start, end): (Timestamp, Timestamp)) -> Self {
+        let parameters = [
+            ("query", question.to_owned()),
+            ("start", seconds(start)),
+            ("end", seconds(end)),
+            ("step", "37s".to_owned()),
+        ];
+        Self::new(question, "/api/v1/query_range", parameters)
+    }
+
+    fn new<const N: usize>(
+        question: &'static str,
+        path: &'static str,
+        parameters: [(&str, String); N],
+    ) -> Self {
+        let parameters = parameters
+            .map(|(name, value)| (name.to_owned(), value))
+            .to_vec();
+        Self {
+            question,
+            path,
+            parameters,
+        }
+    }
+}
+
+fn seconds(at: Timestamp) -> String {
+    format!("{}", at.as_millisecond() as f64 / 1000.0)
+}
+
+fn ask_the_simulated(begin: Timestamp, asked: &[Asked]) -> Told {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -257,11 +306,11 @@ fn ask_the_simulated(begin: Timestamp, asked: &[(&str, Timestamp)]) -> Told {
             }
         }
         samples.push_str("# EOF\n");
-        let answers = asked.iter().map(|(question, at)| {
+        let answers = asked.iter().map(|asked| {
             let (status, body) = prometheus.answer(&QueryRequest {
                 method: reqwest::Method::POST,
-                path: "/api/v1/query".to_owned(),
-                parameters: parameters(question, *at).to_vec(),
+                path: asked.path.to_owned(),
+                parameters: asked.parameters.clone(),
             });
             (status, serde_json::from_slice(&body).unwrap())
         });
@@ -352,11 +401,16 @@ async fn the_simulated_prometheus_answers_as_the_real_one() {
         after(36 * 60),
         after(118 * 60 + 1),
     ];
-    let asked: Vec<(&str, Timestamp)> = QUESTIONS
-        .iter()
-        .flat_map(|question| times.map(|at| (*question, at)))
+    let ranges = (after(50 * 60), after(100 * 60));
+    let asked: Vec<Asked> = (QUESTIONS.iter())
+        .flat_map(|question| times.map(|at| Asked::at(question, at)))
+        .chain(
+            RANGES
+                .iter()
+                .map(|question| Asked::between(question, ranges)),
+        )
         .collect();
-    let for_thread: Vec<_> = asked.clone();
+    let for_thread = asked.clone();
     let told = tokio::task::spawn_blocking(move || ask_the_simulated(begin, &for_thread))
         .await
         .unwrap();
@@ -364,18 +418,20 @@ async fn the_simulated_prometheus_answers_as_the_real_one() {
     let real = Prometheus::start(folder.path(), Settings::default()).await;
     let http = http_client();
     let mut differences = Vec::new();
-    for ((question, at), ours) in asked.iter().zip(&told.answers) {
+    for (asked, ours) in asked.iter().zip(&told.answers) {
         let response = http
-            .post(format!("{}/api/v1/query", real.url()))
-            .form(&parameters(question, *at))
+            .post(format!("{}{}", real.url(), asked.path))
+            .form(&asked.parameters)
             .send()
             .await
             .unwrap();
         let status = response.status().as_u16();
         let real = (status, response.json().await.unwrap());
-        differences.extend(difference(question, ours, &real).map(|text| format!("{at}: {text}")));
+        differences.extend(
+            difference(asked.question, ours, &real)
+                .map(|text| format!("{:?}: {text}", &asked.parameters[1..])),
+        );
     }
-    println!("{} questions at {} times", QUESTIONS.len(), times.len());
     assert!(
         differences.is_empty(),
         "{} answers differ:\n{}",

@@ -2,11 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
+use super::builtin;
 use super::refusal::{Cause, Refusal};
 use super::resources::{
-    EVENTS, GPU_FAULT_RULES, GPU_FAULTS, LEASES, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS,
+    GPU_FAULT_RULES, GPU_FAULTS, LEASES, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS,
     REMEDIATION_POLICIES, Resource,
 };
+use super::schema::Schema;
+use super::schema_check;
 
 /// Fields of `metadata` that are the server's alone.
 const SERVER_FIELDS: [&str; 6] = [
@@ -199,36 +202,37 @@ pub(super) fn goes_now(object: &Value) -> bool {
         && meta["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
 }
 
-/// Fills in what the server fills in.
+/// Fills in what the server fills in, and drops what it does not know.
 pub(super) fn default(resource: &Resource, object: &mut Value) {
-    if resource == PODS {
-        let spec = &mut object["spec"];
-        if let Some(spec) = spec.as_object_mut() {
-            let mut default = |field: &str, value: Value| {
-                if spec.get(field).is_none_or(Value::is_null) {
-                    spec.insert(field.to_owned(), value);
-                }
-            };
-            default("restartPolicy", json!("Always"));
-            default("terminationGracePeriodSeconds", json!(30));
-            default("schedulerName", json!("default-scheduler"));
+    match Schema::of(resource) {
+        Some(schema) => {
+            schema.prune(object);
+            schema.fill(object);
         }
-        if object["status"]["phase"].is_null() {
-            object["status"]["phase"] = json!("Pending");
-        }
+        None => builtin::default(resource, object),
     }
-    if resource == NAMESPACES && object["status"]["phase"].is_null() {
-        object["status"]["phase"] = json!("Active");
-    }
-    let _ = EVENTS;
+}
+
+/// Fields that the schema does not know: dropped, unless the client wants to be told.
+pub(super) fn unknown_fields(resource: &Resource, object: &Value) -> Vec<String> {
+    Schema::of(resource).map_or_else(Vec::new, |schema| schema.prune(&mut object.clone()))
 }
 
 /// Refuses what is not valid.
 pub(super) fn validate(
     resource: &Resource,
     old: Option<&Value>,
-    object: &mut Value,
+    object: &Value,
 ) -> Result<(), Refusal> {
-    let _ = (resource, old, object);
-    Ok(())
+    let mut causes = Vec::new();
+    builtin::check_meta(resource, old, object, &mut causes);
+    match Schema::of(resource) {
+        Some(schema) => schema_check::check(schema, old, object, "", &mut causes),
+        None => builtin::check(resource, old, object, &mut causes),
+    }
+    if causes.is_empty() {
+        return Ok(());
+    }
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    Err(Refusal::invalid(resource, name, &causes))
 }

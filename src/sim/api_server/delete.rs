@@ -5,8 +5,9 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::garbage::FOREGROUND;
 use super::refusal::Refusal;
-use super::resources::{PODS, Resource};
+use super::resources::{NAMESPACES, PODS, Resource};
 use super::state::{Access, Entry, Key, State, seconds};
 use super::write::Preconditions;
 
@@ -84,7 +85,16 @@ impl State {
         deletion
             .preconditions
             .check(resource, &key.1, &before.value)?;
+        if resource == NAMESPACES && before.value["metadata"]["deletionTimestamp"].is_null() {
+            let marked = self.end_namespace(access, &key.1);
+            return Ok(Deleted::Marked(marked.unwrap_or(before)));
+        }
+        if !access.dry_run && deletion.propagation == Propagation::Orphan {
+            let uid = before.value["metadata"]["uid"].as_str();
+            self.orphan_dependents(uid.unwrap_or_default());
+        }
         let meta = &before.value["metadata"];
+        let foreground = deletion.propagation.is_foreground() && resource != PODS;
         let held = meta["finalizers"].as_array().is_some_and(|f| !f.is_empty());
         let marked = !meta["deletionTimestamp"].is_null();
         let graceful = resource == PODS;
@@ -120,7 +130,7 @@ impl State {
                 Deleted::Gone(self.remove(access, resource, key, None))
             });
         }
-        if !graceful && !held {
+        if !graceful && !held && !foreground {
             return Ok(Deleted::Gone(self.remove(access, resource, key, None)));
         }
         let mut after = (*before.value).clone();
@@ -135,7 +145,18 @@ impl State {
         if let Some(generation) = meta["generation"].as_i64() {
             meta["generation"] = json!(generation + 1);
         }
-        Ok(self.mark(access, resource, key, after, grace > 0 || held))
+        if !foreground {
+            return Ok(self.mark(access, resource, key, after, grace > 0 || held));
+        }
+        let mut finalizers = meta["finalizers"].as_array().cloned().unwrap_or_default();
+        finalizers.push(json!(FOREGROUND));
+        meta["finalizers"] = Value::Array(finalizers);
+        let uid = meta["uid"].as_str().unwrap_or_default().to_owned();
+        let marked = self.mark(access, resource, key, after, true);
+        if !access.dry_run {
+            self.begin_foreground(&uid);
+        }
+        Ok(marked)
     }
 
     /// Stores the mark, and removes the object when nothing holds it.

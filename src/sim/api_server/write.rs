@@ -119,7 +119,7 @@ impl State {
             object.remove("status");
         }
         admission::default(resource, &mut object);
-        admission::validate(resource, None, &mut object)?;
+        admission::validate(resource, None, &object)?;
         Ok(self.stored(access, resource, &key, object))
     }
 
@@ -177,7 +177,7 @@ impl State {
         }
         admission::carry_over(resource, access.subresource, old, &mut wanted);
         admission::default(resource, &mut wanted);
-        admission::validate(resource, Some(old), &mut wanted)?;
+        admission::validate(resource, Some(old), &wanted)?;
         if wanted == **old {
             return Ok(before);
         }
@@ -188,7 +188,7 @@ impl State {
         Ok(self.stored(access, resource, key, wanted))
     }
 
-    /// Takes an object out. `last` is its last state where it differs from the stored one.
+    /// Takes an object out, with what follows from that.
     pub(super) fn remove(
         &mut self,
         access: &Access,
@@ -196,10 +196,16 @@ impl State {
         key: &Key,
         last: Option<Value>,
     ) -> Arc<Entry> {
-        let _ = last;
-        match self.put(access, resource, key, None) {
+        let gone = match self.put(access, resource, key, None) {
             Some(entry) => entry,
             None => Arc::new(Entry::new(Value::Null)),
+        };
+        if !access.dry_run {
+            self.collect_garbage(resource, &gone.value);
+        }
+        match last {
+            Some(last) => Arc::new(Entry::new(last)),
+            None => gone,
         }
     }
 }

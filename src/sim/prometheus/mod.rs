@@ -15,7 +15,7 @@
 //!   `idelta`, `deriv` and `predict_linear` of a subquery; `__name__` as a label outside of a selector; letters beyond
 //!   ASCII in an expression that selects anything; an `@` before 1970; and what the evaluator has no function for;
 //! * left: a counter that begins near 0 within the range of `rate` or `increase` is extrapolated back to 0 by up to 1.1
-//!   intervals, as Prometheus did before 3.5, where later ones stop at half an interval. Whether it is above 0 is the same.
+//!   intervals, as earlier releases of Prometheus did; 3.16 stops at half an interval. Whether it is above 0 is the same.
 //!   Of values that are equal, `topk` may name another, and the order of series is that of their labels.
 
 mod answer;

@@ -9,6 +9,9 @@ use tsink::Label;
 use super::database::{Course, Database, Id};
 use super::exposition;
 
+/// The metric that counts series which the scrape before did not find.
+const SERIES_ADDED: &str = "scrape_series_added";
+
 /// What is scraped.
 pub trait Page: Send + Sync {
     /// While this is the same number, a scrape would find the same page, and is spared. `None` where that is not known.
@@ -50,6 +53,8 @@ pub(super) struct Target {
     series: BTreeSet<Id>,
     /// Those that the scraper adds, for a target that is there.
     own: Vec<Id>,
+    /// Whether the last scrape found series that the one before did not.
+    added: bool,
     /// What the last scrape ended with; `None` before the first.
     pub(super) health: Option<Result<(), String>>,
 }
@@ -70,6 +75,7 @@ impl Target {
             version: None,
             series: BTreeSet::new(),
             own: Vec::new(),
+            added: false,
             health: None,
         }
     }
@@ -91,7 +97,12 @@ impl Target {
         let version = self.page.version();
         let follows = last.is_some_and(|last| at - last == interval);
         if follows && version.is_some() && version == self.version && self.health.is_some() {
-            write().scraped(self.number, at);
+            let mut database = write();
+            if std::mem::take(&mut self.added) {
+                let id = database.id(SERIES_ADDED, self.labels(Vec::new()));
+                database.observe(id, self.number, at, Course::Constant(0.0));
+            }
+            database.scraped(self.number, at);
             return;
         }
         let lines = self
@@ -124,6 +135,7 @@ impl Target {
             database.vanish(*gone, self.number, at);
         }
         let added = found.difference(&self.series).count();
+        self.added = added > 0;
         self.series = found;
         let up = matches!(self.health, Some(Ok(())));
         #[allow(clippy::cast_precision_loss)]
@@ -133,7 +145,7 @@ impl Target {
             ("scrape_duration_seconds", 0.001),
             ("scrape_samples_scraped", count as f64),
             ("scrape_samples_post_metric_relabeling", count as f64),
-            ("scrape_series_added", added as f64),
+            (SERIES_ADDED, added as f64),
         ];
         self.own.clear();
         for (name, value) in own {

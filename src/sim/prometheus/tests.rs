@@ -66,7 +66,10 @@ async fn a_page_is_scraped_on_the_clock_and_quiet_time_costs_nothing() {
     let (prometheus, page, _) = start();
     page.say("a{x=\"1\"} 2\na{x=\"2\"} 3\n");
     assert_eq!(values(&prometheus, "a"), NONE);
-    scrapes(1000).await;
+    scrapes(1).await;
+    assert_eq!(values(&prometheus, "scrape_series_added"), [2.0]);
+    scrapes(999).await;
+    assert_eq!(values(&prometheus, "scrape_series_added"), [0.0]);
     assert_eq!(values(&prometheus, "a"), [2.0, 3.0]);
     assert_eq!(page.scrapes.load(Ordering::Relaxed), 1);
     assert_eq!(
