@@ -4,9 +4,11 @@
 //! Time comes from the clock that it is given and UIDs from a counter, so that a run can be repeated exactly.
 
 mod admission;
+mod answers;
 mod apply;
 mod body;
 mod builtin;
+mod columns;
 mod delete;
 mod discovery;
 mod events;
@@ -118,8 +120,8 @@ impl ApiServer {
         self.lock().compact();
     }
 
-    fn now(&self) -> jiff::Timestamp {
-        self.lock().clock.now()
+    fn clock(&self) -> Clock {
+        self.lock().clock.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

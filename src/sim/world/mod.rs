@@ -230,14 +230,12 @@ impl Life {
             for key in &dirty.pods {
                 self.kubelets.look_at(&self.view, key);
             }
-            let daemons = self.view.objects[3].keys().map(|key| (3, key.clone()));
-            let daemons: Vec<_> = if dirty.nodes {
-                daemons.collect()
-            } else {
-                Vec::new()
-            };
+            let mut objects = dirty.objects;
+            if dirty.nodes {
+                objects.extend(self.view.objects[3].keys().map(|key| (3, key.clone())));
+            }
             let stamp = kubelet::stamp(now);
-            for (place, key) in dirty.objects.iter().chain(&daemons) {
+            for (place, key) in &objects {
                 if *place < KINDS.len() - 1 {
                     self.controllers.reconcile(&self.view, *place, key, &stamp);
                 } else if let Some(budget) = self.view.objects[*place].get(key) {
