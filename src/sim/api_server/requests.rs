@@ -72,8 +72,10 @@ impl ApiServer {
         };
         let as_table = table::is_wanted(&asked.headers);
         let response = self.response(result, target.as_ref(), &query, as_table);
+        // Before the state is locked below, as the clock lies in it.
+        let at = self.clock().now();
         let call = || Call {
-            at: self.clock().now(),
+            at,
             actor: actor.clone(),
             method: asked.method.to_string(),
             path: match &asked.query {
