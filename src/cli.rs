@@ -22,6 +22,9 @@ pub enum Command {
     Exporter(commands::exporter::ExporterArgs),
     /// Evaluates rules, opens faults, isolates, evicts, verifies and gives nodes back
     Controller(commands::controller::ControllerArgs),
+    /// Tells what the product does about a fault, on a simulated cluster: no GPU and no Kubernetes are needed
+    #[cfg(feature = "sim")]
+    Demo(commands::demo::DemoArgs),
     /// Works with rule files
     #[command(subcommand)]
     Rules(Rules),

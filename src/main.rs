@@ -25,8 +25,15 @@ async fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    telemetry::start_logging(&cli.log)?;
+    let level = match cli.command {
+        #[cfg(feature = "sim")]
+        Command::Demo(_) => telemetry::SILENCE,
+        _ => telemetry::OPERATION,
+    };
+    telemetry::start_logging(&cli.log, level)?;
     match cli.command {
+        #[cfg(feature = "sim")]
+        Command::Demo(args) => return commands::demo::run(args).await,
         Command::Exporter(args) => commands::exporter::run(args).await?,
         Command::Controller(args) => commands::controller::run(args).await?,
         Command::Rules(Rules::Check(args)) => {

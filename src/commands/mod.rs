@@ -2,5 +2,7 @@
 
 pub mod controller;
 pub mod crds;
+#[cfg(feature = "sim")]
+pub mod demo;
 pub mod exporter;
 pub mod rules_check;

@@ -134,12 +134,13 @@ async fn alive(
     Ok(count)
 }
 
+/// Made since the first eviction. Where the answer to that one was lost, its replacement may be as old as its attempt.
 fn is_young(pod: &PodView, fault: &Fault) -> bool {
     let first = fault
         .status
         .displaced_pods
         .iter()
-        .filter_map(|d| d.evicted_at)
+        .filter_map(|d| d.evicted_after.or(d.evicted_at))
         .min();
     let created = pod.creation_timestamp().map(|t| t.0);
     first

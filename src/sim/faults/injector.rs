@@ -84,6 +84,29 @@ impl Injector {
         plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// From now on this befalls everything that it may hit, until [`Injector::end`].
+    pub fn begin(&self, fault: Fault) {
+        let spell = Spell {
+            from: self.shared.began.elapsed(),
+            until: Duration::MAX,
+            fault,
+            share: 1.0,
+            seed: 0,
+        };
+        let generator = ChaCha8Rng::seed_from_u64(spell.seed);
+        self.plan().spells.push((spell, generator));
+    }
+
+    /// From now on this befalls nothing any more.
+    pub fn end(&self, fault: Fault) {
+        let now = self.shared.began.elapsed();
+        for (spell, _) in &mut self.plan().spells {
+            if spell.fault == fault {
+                spell.until = spell.until.min(now);
+            }
+        }
+    }
+
     /// How many faults have been injected.
     #[must_use]
     pub fn injected(&self) -> u64 {
