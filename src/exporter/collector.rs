@@ -21,8 +21,18 @@ pub(super) struct NodeCollector {
 }
 
 impl Collector for NodeCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let now = Instant::now();
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.encode_at(encoder, Instant::now())
+    }
+}
+
+impl NodeCollector {
+    /// Writes everything as it is at a moment.
+    pub(super) fn encode_at(
+        &self,
+        mut encoder: DescriptorEncoder<'_>,
+        now: Instant,
+    ) -> fmt::Result {
         let state = super::sampler::lock(&self.state);
         let page = Page {
             node: Row::node(&self.node),

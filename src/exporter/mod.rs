@@ -2,6 +2,8 @@
 
 mod collector;
 mod ledger;
+#[cfg(feature = "sim")]
+pub mod passive;
 mod sampler;
 mod series;
 mod state;

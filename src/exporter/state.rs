@@ -149,6 +149,13 @@ impl State {
         self.asking.entry(index).or_default().since = Some(now);
     }
 
+    /// The same, unless one is under way.
+    #[cfg(feature = "sim")]
+    pub(super) fn gpu_asked_once(&mut self, index: u32, now: Instant) {
+        let asking = self.asking.entry(index).or_default();
+        asking.since.get_or_insert(now);
+    }
+
     /// The driver told who the GPU at an index is.
     pub(super) fn gpu_identified(&mut self, identity: Identity) {
         let pci = identity.pci;

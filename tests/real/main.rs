@@ -14,4 +14,5 @@ mod chart_values;
 mod custom_resources;
 mod ground;
 mod harness;
+mod promql;
 mod scenarios;
