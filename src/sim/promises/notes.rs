@@ -1,0 +1,80 @@
+//! What the API does not show: what Prometheus answered and what the hardware is like.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use jiff::{SignedDuration, Timestamp};
+
+/// The labels of one series.
+pub type Series = BTreeMap<String, String>;
+
+/// What a query came back with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The whole truth: these series have a number. (`count` answers of 0 and results of `bool` comparisons included.)
+    Sound(Vec<Series>),
+    /// An error, a timeout, a partial answer, NaN: nothing may be concluded.
+    Unsound,
+}
+
+/// How long answers are kept: longer than any proof takes.
+const KEPT: SignedDuration = SignedDuration::from_hours(2);
+
+/// Answers to one query.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    /// When, and whether it was sound and had series.
+    pub lately: VecDeque<(Timestamp, Option<bool>)>,
+    /// Every series that a sound answer ever had.
+    pub seen: BTreeSet<Series>,
+}
+
+/// All notes.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    answers: BTreeMap<String, Answers>,
+    /// GPUs that are broken, by node, and since when.
+    broken: BTreeMap<String, BTreeMap<String, Timestamp>>,
+}
+
+impl Notes {
+    pub fn evidence(&mut self, at: Timestamp, _actor: &str, query: &str, answer: Answer) {
+        let answers = self.answers.entry(query.to_owned()).or_default();
+        let outcome = match answer {
+            Answer::Unsound => None,
+            Answer::Sound(series) => {
+                let some = !series.is_empty();
+                for mut one in series {
+                    one.remove("__name__");
+                    answers.seen.insert(one);
+                }
+                Some(some)
+            }
+        };
+        answers.lately.push_back((at, outcome));
+        while let Some((first, _)) = answers.lately.front()
+            && at.duration_since(*first) > KEPT
+        {
+            answers.lately.pop_front();
+        }
+    }
+
+    pub fn hardware(&mut self, at: Timestamp, node: &str, gpu: &str, healthy: bool) {
+        let broken = self.broken.entry(node.to_owned()).or_default();
+        if healthy {
+            broken.remove(gpu);
+        } else {
+            broken.entry(gpu.to_owned()).or_insert(at);
+        }
+    }
+
+    pub fn answers(&self, query: &str) -> Option<&Answers> {
+        self.answers.get(query)
+    }
+
+    /// A GPU of the node that has been broken all the time since then.
+    pub fn broken_since(&self, node: &str, since: Timestamp) -> Option<&str> {
+        let broken = self.broken.get(node).into_iter().flatten();
+        let mut long = broken.filter(|(_, from)| **from < since);
+        long.next().map(|(gpu, _)| gpu.as_str())
+    }
+}
