@@ -175,14 +175,18 @@ impl Simulation {
         let create = |resource: &'static Resource, object: Value| {
             let name = object["metadata"]["name"].to_string();
             let made = administrator.create(resource, object);
-            made.map(|_| ()).map_err(|refusal| StartError::Refused(name, refusal))
+            made.map(|_| ())
+                .map_err(|refusal| StartError::Refused(name, refusal))
         };
         create(
             resources::NAMESPACES,
             serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpu-remediator"}}),
         )?;
         for policy in &setup.policies {
-            create(resources::REMEDIATION_POLICIES, serde_json::to_value(policy)?)?;
+            create(
+                resources::REMEDIATION_POLICIES,
+                serde_json::to_value(policy)?,
+            )?;
         }
         for rule in &setup.rules {
             create(resources::GPU_FAULT_RULES, serde_json::to_value(rule)?)?;
@@ -222,9 +226,13 @@ impl Simulation {
         gate: Gate,
     ) -> Result<usize, StartError> {
         let clock = self.clock.fork();
-        let service = self.injector.service(identity, self.api.service(identity), &gate);
+        let service = self
+            .injector
+            .service(identity, self.api.service(identity), &gate);
         let client = kube::Client::new(service, "default");
-        let bad_line = self.injector.exchange(identity, self.prometheus.exchange(identity), &gate);
+        let bad_line = self
+            .injector
+            .exchange(identity, self.prometheus.exchange(identity), &gate);
         let told = Told {
             inner: bad_line,
             actor: identity.to_owned(),
@@ -257,7 +265,8 @@ impl Simulation {
             clock: clock.clone(),
             server: None,
         };
-        self.promises.with(|p| p.controller_started(identity, identity));
+        self.promises
+            .with(|p| p.controller_started(identity, identity));
         let stop = CancellationToken::new();
         let task = tokio::spawn(controller::run_in(outside, settings, stop.clone()));
         // Whichever side cuts the gate, a dead process does nothing more.
