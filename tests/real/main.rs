@@ -11,6 +11,7 @@
 mod alert_rules;
 mod chart;
 mod chart_values;
+mod contract;
 mod custom_resources;
 mod ground;
 mod harness;

@@ -35,8 +35,8 @@ pub(super) fn answer(path: &str) -> Option<Value> {
 fn version() -> Value {
     json!({
         "major": "1",
-        "minor": "34",
-        "gitVersion": "v1.34.0-simulated",
+        "minor": "36",
+        "gitVersion": "v1.36.0-simulated",
         "gitCommit": "",
         "gitTreeState": "",
         "buildDate": "1970-01-01T00:00:00Z",

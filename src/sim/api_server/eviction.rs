@@ -41,7 +41,7 @@ impl State {
                 return Err(Refusal::new(500, "", SEVERAL));
             }
             if let Some((budget_key, budget)) = budgets.into_iter().next()
-                && !(!is_ready(&pod.value) && unhealthy_may_go(&budget.value))
+                && (is_ready(&pod.value) || !unhealthy_may_go(&budget.value))
             {
                 self.take_from(access, &budget_key, &budget, &key.1)?;
             }

@@ -1,12 +1,19 @@
 //! A Kubernetes API server that lives in the process: the real `kube::Client` speaks to it as to any other, through
 //! [`ApiService`], and the simulated world's own controllers through [`Store`].
 //!
+//! What is not as in a real server: `managedFields` are not kept, so that without `force` no apply conflicts; the schemas
+//! of the built-in kinds are not checked as a whole (`builtin`), and CEL rules are known by their text (`schema_rules`);
+//! owner garbage collection and the end of a namespace happen at once; items of lists carry `apiVersion` and `kind`;
+//! there is no authentication, no admission webhook, no OpenAPI document, and JSON is the only encoding.
+//!
 //! Time comes from the clock that it is given and UIDs from a counter, so that a run can be repeated exactly.
 
 mod admission;
+mod answers;
 mod apply;
 mod body;
 mod builtin;
+mod columns;
 mod delete;
 mod discovery;
 mod events;
@@ -118,8 +125,8 @@ impl ApiServer {
         self.lock().compact();
     }
 
-    fn now(&self) -> jiff::Timestamp {
-        self.lock().clock.now()
+    fn clock(&self) -> Clock {
+        self.lock().clock.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -162,3 +169,7 @@ impl ApiServer {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod client_tests;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod removal_tests;

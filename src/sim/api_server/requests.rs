@@ -9,18 +9,21 @@ use hyper::{Method, Response};
 use serde_json::{Value, json};
 
 use super::ApiServer;
+use super::admission;
+use super::answers::{Answer, deleted_answer, success};
 use super::body::AnswerBody;
-use super::delete::{Deleted, Deletion};
+use super::delete::Deletion;
 use super::discovery;
+use super::events;
 use super::history::{Call, Verb};
 use super::list::Page;
 use super::patch::Patch;
 use super::refusal::Refusal;
-use super::resources::{PODS, Resource, SERVICES};
+use super::resources::{CORE_EVENTS, EVENTS, Resource};
 use super::route::{Query, Route, Target, route, verb};
 use super::selector::Selection;
-use super::state::{Access, Entry, Key, Note, text_of};
-use super::table;
+use super::state::{Access, Key, Note, text_of};
+use super::table::{self, Style};
 use super::watching::{Show, Wanted};
 
 /// A request whose body has been read.
@@ -30,14 +33,6 @@ pub(super) struct Asked {
     pub(super) query: Option<String>,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
-}
-
-/// An answer that is good.
-enum Answer {
-    Object(u16, Arc<Entry>),
-    Plain(u16, Value),
-    List(Page),
-    Watch(Box<Wanted>),
 }
 
 impl ApiServer {
@@ -77,8 +72,8 @@ impl ApiServer {
         };
         let as_table = table::is_wanted(&asked.headers);
         let response = self.response(result, target.as_ref(), &query, as_table);
-        let call = || Call {
-            at: self.now(),
+        let call = |at| Call {
+            at,
             actor: actor.clone(),
             method: asked.method.to_string(),
             path: match &asked.query {
@@ -96,7 +91,8 @@ impl ApiServer {
         };
         self.write(|state| {
             if state.observed {
-                state.notes.push_back(Note::Called(Box::new(call())));
+                let at = state.clock.now();
+                state.notes.push_back(Note::Called(Box::new(call(at))));
             }
         });
         response
@@ -111,7 +107,11 @@ impl ApiServer {
         asked: &Asked,
         body: Option<&Value>,
     ) -> Result<Answer, Refusal> {
-        let resource = target.resource;
+        let resource = stored_as(target.resource);
+        let converted = body
+            .filter(|_| target.resource == CORE_EVENTS)
+            .map(events::as_stored);
+        let body = converted.as_ref().or(body);
         let subresource = match target.subresource.as_deref() {
             None => None,
             Some("status") if resource.status => Some("status"),
@@ -141,6 +141,7 @@ impl ApiServer {
                         return Err(not_allowed());
                     }
                     let object = needs_body()?.clone();
+                    strict(resource, query, &object)?;
                     let made =
                         self.write(|state| state.create(&access, resource, namespace, object))?;
                     Ok(Answer::Object(201, made))
@@ -173,6 +174,7 @@ impl ApiServer {
             }
             (Verb::Update, _) => {
                 let wanted = needs_body()?.clone();
+                strict(resource, query, &wanted)?;
                 let changed =
                     self.write(|state| state.update(&access, resource, &key, |_| Ok(wanted)))?;
                 Ok(Answer::Object(200, changed))
@@ -207,9 +209,19 @@ impl ApiServer {
         };
         let resource = target.resource;
         let show: Show = if table::is_wanted(&asked.headers) {
-            Arc::new(move |entry| text_of(&table::table(resource, &[&entry.value], &Value::Null)))
+            let (clock, whole) = (self.clock(), query.get("includeObject") == Some("Object"));
+            Arc::new(move |entry| {
+                let now = clock.now();
+                let style = Style { now, whole };
+                text_of(&table::table(
+                    resource,
+                    &[&entry.value],
+                    &Value::Null,
+                    style,
+                ))
+            })
         } else {
-            Arc::new(move |entry| super::events::shown(resource, entry))
+            Arc::new(move |entry| events::shown(resource, entry))
         };
         Ok(Answer::Watch(Box::new(Wanted {
             resource,
@@ -273,92 +285,42 @@ impl ApiServer {
         }
         Ok(Answer::List(page))
     }
+}
 
-    fn response(
-        &self,
-        result: Result<Answer, Refusal>,
-        target: Option<&Target>,
-        query: &Query,
-        as_table: bool,
-    ) -> Response<AnswerBody> {
-        let resource = target.map(|t| t.resource);
-        match (result, resource) {
-            (Ok(Answer::Object(code, entry)), Some(resource)) => {
-                let text = if as_table {
-                    text_of(&table::table(resource, &[&entry.value], &Value::Null))
-                } else {
-                    super::events::shown(resource, &entry)
-                };
-                json_response(code, AnswerBody::whole(text))
-            }
-            (Ok(Answer::List(page)), Some(resource)) => {
-                let body = if as_table {
-                    let objects: Vec<&Value> = page.entries.iter().map(|e| &*e.value).collect();
-                    text_of(&table::table(resource, &objects, &page.meta()))
-                } else {
-                    list_text(resource, &page)
-                };
-                let _ = query;
-                json_response(200, AnswerBody::whole(body))
-            }
-            (Ok(Answer::Watch(wanted)), _) => {
-                json_response(200, AnswerBody::frames(self.watch(*wanted)))
-            }
-            (Ok(Answer::Plain(code, value)), _) => {
-                json_response(code, AnswerBody::whole(text_of(&value)))
-            }
-            (Ok(Answer::Object(code, entry)), None) => {
-                json_response(code, AnswerBody::whole(entry.text()))
-            }
-            (Ok(Answer::List(_)), None) => json_response(404, AnswerBody::whole(Bytes::new())),
-            (Err(refusal), _) => refused(&refusal),
-        }
+/// Both groups of events are stored in one form.
+fn stored_as(resource: &'static Resource) -> &'static Resource {
+    if resource == CORE_EVENTS {
+        EVENTS
+    } else {
+        resource
     }
+}
+
+/// Refuses unknown fields where the client wants that; else they are dropped.
+fn strict(resource: &Resource, query: &Query, object: &Value) -> Result<(), Refusal> {
+    if query.get("fieldValidation") != Some("Strict") {
+        return Ok(());
+    }
+    let unknown = admission::unknown_fields(resource, object);
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let named: Vec<String> = unknown
+        .iter()
+        .map(|field| format!("unknown field {field:?}"))
+        .collect();
+    Err(Refusal::bad_request(format!(
+        "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
+        resource.kind,
+        resource.version,
+        resource.kind,
+        named.join(", ")
+    )))
 }
 
 fn selection(resource: &Resource, query: &Query) -> Result<Selection, Refusal> {
     let (labels, fields) = (query.get("labelSelector"), query.get("fieldSelector"));
     Selection::parse(resource, labels, fields)
-}
-
-/// An answer that says no.
-pub(super) fn refused(refusal: &Refusal) -> Response<AnswerBody> {
-    let text = text_of(&refusal.status());
-    let mut response = json_response(refusal.code, AnswerBody::whole(text));
-    if let Some(seconds) = refusal.retry_after_seconds() {
-        response
-            .headers_mut()
-            .insert(hyper::header::RETRY_AFTER, seconds.into());
-    }
-    response
-}
-
-fn json_response(code: u16, body: AnswerBody) -> Response<AnswerBody> {
-    let mut response = Response::new(body);
-    *response.status_mut() =
-        hyper::StatusCode::from_u16(code).unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
-    let json = hyper::header::HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, json);
-    response
-}
-
-fn list_text(resource: &Resource, page: &Page) -> Bytes {
-    let mut out = Vec::new();
-    out.extend_from_slice(b"{\"kind\":\"");
-    out.extend_from_slice(resource.kind.as_bytes());
-    out.extend_from_slice(b"List\",\"apiVersion\":\"");
-    out.extend_from_slice(resource.api_version().as_bytes());
-    out.extend_from_slice(b"\",\"metadata\":");
-    out.extend_from_slice(&text_of(&page.meta()));
-    out.extend_from_slice(b",\"items\":[");
-    for (at, entry) in page.entries.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        super::events::append(resource, entry, &mut out);
-    }
-    out.extend_from_slice(b"]}");
-    Bytes::from(out)
 }
 
 fn parsed_body(body: &Bytes) -> Option<Arc<Value>> {
@@ -386,29 +348,6 @@ fn deletion_options(query: &Query, body: Option<&Value>) -> Value {
         }
     }
     options
-}
-
-fn deleted_answer(resource: &Resource, name: &str, deleted: Deleted) -> Answer {
-    match deleted {
-        Deleted::Marked(entry) => Answer::Object(200, entry),
-        Deleted::Gone(entry) if [PODS, SERVICES].contains(&resource) => Answer::Object(200, entry),
-        Deleted::Gone(entry) => {
-            let mut status = success();
-            status["details"] = json!({
-                "name": name,
-                "kind": resource.plural,
-                "uid": entry.value["metadata"]["uid"],
-            });
-            if !resource.group.is_empty() {
-                status["details"]["group"] = json!(resource.group);
-            }
-            Answer::Plain(200, status)
-        }
-    }
-}
-
-fn success() -> Value {
-    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
 }
 
 fn not_allowed() -> Refusal {

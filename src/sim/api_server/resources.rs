@@ -96,13 +96,6 @@ impl Resource {
         }
     }
 
-    /// The resource of a kind, for owner references.
-    pub(super) fn of_kind(api_version: &str, kind: &str) -> Option<&'static Self> {
-        ALL.iter()
-            .copied()
-            .find(|r| r.kind == kind && r.api_version() == api_version)
-    }
-
     /// The resource at a path.
     pub(super) fn at(group: &str, version: &str, plural: &str) -> Option<&'static Self> {
         ALL.iter()

@@ -76,7 +76,12 @@ impl FieldTerm {
                     || (self.value == "false" && self.pointer.ends_with("unschedulable"))
             }
             Some(Value::String(text)) => *text == self.value,
-            Some(other) => other.to_string() == self.value,
+            Some(Value::Bool(flag)) => self.value == if *flag { "true" } else { "false" },
+            Some(Value::Number(number)) => self
+                .value
+                .parse()
+                .is_ok_and(|n: serde_json::Number| n == *number),
+            Some(_) => false,
         };
         equal == self.equal
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::admission;
 use super::refusal::Refusal;
-use super::resources::Resource;
+use super::resources::{NAMESPACES, PODS, Resource};
 use super::state::{Access, Entry, Key, State};
 
 const MODIFIED: &str =
@@ -113,12 +113,11 @@ impl State {
                 meta.insert("generation".to_owned(), json!(1));
             }
         }
-        if resource.status
-            && let Some(object) = object.as_object_mut()
-        {
-            object.remove("status");
-        }
+        drop_status(resource, &mut object);
         admission::default(resource, &mut object);
+        if resource != PODS && resource != NAMESPACES {
+            drop_status(resource, &mut object);
+        }
         admission::validate(resource, None, &object)?;
         Ok(self.stored(access, resource, &key, object))
     }
@@ -207,5 +206,14 @@ impl State {
             Some(last) => Arc::new(Entry::new(last)),
             None => gone,
         }
+    }
+}
+
+/// What is written through a subresource of its own does not come with a new object.
+fn drop_status(resource: &Resource, object: &mut Value) {
+    if resource.status
+        && let Some(object) = object.as_object_mut()
+    {
+        object.remove("status");
     }
 }

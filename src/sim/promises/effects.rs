@@ -1,7 +1,7 @@
 //! Promises 3, 4 and 12: the intent stands in the status before the effect, no effect is repeated for ever, and only
 //! GPU pods that may go are touched.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::cluster::{Cluster, Fault, Pod, Step, word};
 use super::{Findings, PromisesConfig};
@@ -18,6 +18,8 @@ const MOST_EVICTIONS: u32 = 3;
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     accepted: BTreeMap<String, u32>,
+    /// Pods whose eviction was refused for good.
+    pub refused: BTreeSet<String>,
 }
 
 /// The attempt of that action that runs now.
@@ -67,6 +69,9 @@ impl Effects {
             found.check(4, at, !uid.is_empty(), || {
                 format!("the eviction of {} names no UID", name())
             });
+            if call.code == 500 {
+                self.refused.insert(uid.clone());
+            }
             if (200..300).contains(&call.code) {
                 let times = self.accepted.entry(uid.clone()).or_default();
                 *times += 1;

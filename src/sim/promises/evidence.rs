@@ -7,6 +7,7 @@ use super::notes::Notes;
 use super::{Findings, PromisesConfig, effects};
 use crate::api::Phase;
 use crate::api::fault_status::{Action, Attempt};
+use crate::guards::condition::Condition;
 use crate::remediation::proof::LONGEST_GAP;
 use crate::rules::template::{Dialect, PolicyVariables, Template};
 use crate::sim::api_server::Call;
@@ -200,6 +201,29 @@ fn guards(
         found.check(8, at, false_at.is_some(), || {
             format!(
                 "{what} for {} although guard {:?} was not shown to be false",
+                fault.name, guard.name
+            )
+        });
+        // Nothing at all is False only where something exists: what is asked besides must have been answered.
+        let condition = Condition::guard(&guard.expr);
+        let mut besides = condition
+            .queries()
+            .into_iter()
+            .filter(|q| *q != guard.expr)
+            .peekable();
+        let exists = besides.peek().is_none()
+            || besides.any(|query| {
+                let lately = notes
+                    .answers(query)
+                    .into_iter()
+                    .flat_map(|a| a.lately.iter().rev());
+                lately
+                    .take_while(|(t, _)| at.duration_since(*t) <= config.latency)
+                    .any(|(_, outcome)| *outcome == Some(true))
+            });
+        found.check(8, at, exists, || {
+            format!(
+                "{what} for {} although guard {:?} has no data",
                 fault.name, guard.name
             )
         });

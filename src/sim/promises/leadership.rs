@@ -41,6 +41,7 @@ impl Leadership {
             let ours = write.name == config.lease_name
                 && write.namespace.as_deref() == Some(&config.lease_namespace);
             if ours {
+                self.taken_over(write, config, found);
                 self.renewed(write);
             }
             return;
@@ -64,6 +65,24 @@ impl Leadership {
                 "{actor} ({identity}) writes {} {:?} while the lease is held by {holder:?}, or has expired",
                 write.resource.plural, write.name
             )
+        });
+    }
+
+    /// Nobody takes a Lease whose holder has renewed it within its duration, unless the holder gave it up.
+    fn taken_over(&self, write: &Write, config: &PromisesConfig, found: &mut Findings) {
+        let Some(after) = write.after.as_deref() else {
+            return;
+        };
+        let holder = super::cluster::word(&after["spec"]["holderIdentity"]);
+        let term = self.term.as_ref();
+        let robbed = term.filter(|t| {
+            let left = t.duration - write.at.duration_since(t.renewed);
+            let other = !t.holder.is_empty() && !holder.is_empty() && t.holder != holder;
+            other && left > config.clock_skew
+        });
+        found.check(6, write.at, robbed.is_none(), || {
+            let from = robbed.map_or("", |t| &t.holder);
+            format!("{holder} takes the lease, which {from} still holds")
         });
     }
 

@@ -1,12 +1,12 @@
 //! Promises 5 and 11: we undo only what we did, obey who uncordons, and delete neither nodes nor evidence.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::cluster::{Cluster, Step};
-use super::{Findings, PromisesConfig};
+use super::{Findings, PromisesConfig, effects};
 use crate::api::Phase;
 use crate::api::names::CORDON_ANNOTATION;
 use crate::remediation::recovery::DEFAULT_RETENTION;
@@ -16,8 +16,8 @@ use crate::sim::api_server::{Call, Verb};
 /// What persons decided.
 #[derive(Debug, Default)]
 pub(super) struct Ownership {
-    /// Fault by UID and occurrence whose node a person has uncordoned.
-    released: BTreeSet<(String, u32)>,
+    /// Fault by UID and occurrence whose node a person has uncordoned, and when.
+    released: BTreeMap<(String, u32), Timestamp>,
 }
 
 /// The node without what a controller may change.
@@ -69,6 +69,20 @@ impl Ownership {
         found.check(11, call.at, !deletes_node, || {
             format!("the deletion of node {name} was asked for")
         });
+        let evicted = effects::evicted(call, cluster);
+        if let Some(fault) =
+            evicted.and_then(|(pod, uid)| effects::intends(cluster, pod.node.as_deref()?, &uid))
+        {
+            let key = (fault.uid.clone(), fault.status.occurrence);
+            let released = self.released.get(&key);
+            let obeyed = released.is_none_or(|r| call.at.duration_since(*r) <= config.latency);
+            found.check(5, call.at, obeyed, || {
+                format!(
+                    "pod {name} is evicted for {} after a person uncordoned its node",
+                    fault.name
+                )
+            });
+        }
         // An accepted deletion of a fault that is still kept by its finalizer; what is gone was checked when written.
         if let Some(fault) = cluster.faults.get(&name)
             && deletes
@@ -105,7 +119,8 @@ impl Ownership {
             for (name, uid) in faults.filter(|_| uncordons) {
                 let fault = cluster.faults.get(name).filter(|f| f.uid == *uid);
                 if let Some(fault) = fault.filter(|f| f.status.phase != Phase::Pending) {
-                    self.released.insert((uid.clone(), fault.status.occurrence));
+                    let key = (uid.clone(), fault.status.occurrence);
+                    self.released.entry(key).or_insert(write.at);
                 }
             }
             return;
@@ -144,7 +159,7 @@ impl Ownership {
                 continue;
             }
             let occurrence = cluster.faults.get(name).map_or(0, |f| f.status.occurrence);
-            let released = self.released.contains(&(uid.clone(), occurrence));
+            let released = self.released.contains_key(&(uid.clone(), occurrence));
             found.check(5, at, !released, || {
                 format!(
                     "node {} is cordoned again for {name} after a person uncordoned it",

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Findings, Promises, Violation};
+use super::{Findings, Promises, Violation, effects};
 
 pub(super) fn settled(promises: &Promises, now: Timestamp) -> Vec<Violation> {
     let mut found = Findings::default();
@@ -15,6 +15,17 @@ pub(super) fn settled(promises: &Promises, now: Timestamp) -> Vec<Violation> {
             !reason.is_empty() || fault.status.occurrence == 0,
             || format!("{} rests without a reason", fault.name),
         );
+        for (key, pod) in cluster.pods_on(fault.node()) {
+            let waits = promises.effects.refused.contains(&pod.uid)
+                && effects::intends(cluster, fault.node(), &pod.uid)
+                    .is_some_and(|f| f.uid == fault.uid);
+            found.check(10, now, !waits, || {
+                format!(
+                    "the eviction of {key:?} was refused for good, and {} has not failed",
+                    fault.name
+                )
+            });
+        }
         found.check(7, now, reason != "HealthProven", || {
             format!(
                 "{} is proven healthy, and its node was not given back",

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Promises, PromisesConfig, Series};
 use crate::api::names::CORDON_ANNOTATION;
+use crate::guards::condition::Condition;
 use crate::sim::api_server::resources::{
     GPU_FAULTS, LEASES, NODES, PODS, REMEDIATION_POLICIES, Resource,
 };
@@ -107,6 +108,10 @@ impl History {
 
     fn guards_pass(&mut self) {
         self.asked("errors > 1", Answer::Sound(vec![]));
+        let existing = Condition::guard("errors > 1");
+        for query in existing.queries().into_iter().skip(1) {
+            self.asked(query, Answer::Sound(vec![series()]));
+        }
     }
 
     fn opened(&mut self) {
@@ -382,7 +387,7 @@ fn promise_3_the_same_pod_again_and_again() {
     for _ in 0..3 {
         h.evict("llm");
     }
-    assert_eq!(h.broken(), []);
+    assert!(h.broken().is_empty(), "{:?}", h.promises.violations());
     h.evict("llm");
     assert_eq!(h.broken(), [3]);
 }
@@ -424,7 +429,7 @@ fn promise_5_a_persons_cordon() {
     h.put("person", NODES, node("a", true, None));
     h.admitted();
     h.put(US, NODES, node("a", true, Some(mark(false))));
-    assert_eq!(h.broken(), []);
+    assert!(h.broken().is_empty(), "{:?}", h.promises.violations());
     h.put(
         US,
         GPU_FAULTS,
@@ -439,7 +444,7 @@ fn promise_5_a_person_who_uncordons_is_obeyed() {
     let mut h = History::new();
     h.cordoned();
     h.put("person", NODES, node("a", false, None));
-    assert_eq!(h.broken(), []);
+    assert!(h.broken().is_empty(), "{:?}", h.promises.violations());
     h.put(US, NODES, node("a", true, Some(mark(true))));
     assert_eq!(h.broken(), [5]);
 }
@@ -448,7 +453,10 @@ fn promise_5_a_person_who_uncordons_is_obeyed() {
 fn promise_6_who_is_not_the_leader() {
     let mut h = History::new();
     h.admitted();
+    h.wait(31);
+    h.guards_pass();
     h.lease("controller-1");
+    assert!(h.broken().is_empty(), "{:?}", h.promises.violations());
     h.put(US, NODES, node("a", true, Some(mark(true))));
     assert_eq!(h.broken(), [6]);
     let mut h = History::new();
@@ -558,4 +566,69 @@ fn promise_12_only_gpu_pods_and_only_by_eviction() {
         None,
     );
     assert_eq!(h.broken(), [12]);
+}
+
+#[test]
+fn promise_8_a_guard_over_a_metric_that_does_not_exist() {
+    let mut h = History::new();
+    h.opened();
+    h.put(US, GPU_FAULTS, fault("f", "a", pending()));
+    h.asked("errors > 1", Answer::Sound(vec![]));
+    h.put(
+        US,
+        GPU_FAULTS,
+        fault(
+            "f",
+            "a",
+            processing(json!([attempt(1, "Cordon", "Running")])),
+        ),
+    );
+    h.put(US, NODES, node("a", true, Some(mark(true))));
+    assert_eq!(h.broken(), [8]);
+}
+
+#[test]
+fn promise_5_no_eviction_after_a_person_uncordoned() {
+    let mut h = History::new();
+    h.draining();
+    h.put("person", NODES, node("a", false, Some(mark(true))));
+    h.guards_pass();
+    h.evict("llm");
+    assert!(h.broken().is_empty(), "{:?}", h.promises.violations());
+    h.wait(20);
+    h.guards_pass();
+    h.evict("llm");
+    assert_eq!(h.broken(), [5]);
+}
+
+#[test]
+fn promise_10_a_refused_eviction_fails_the_fault() {
+    let mut h = History::new();
+    h.draining();
+    let body = json!({"deleteOptions": {"preconditions": {"uid": "uid-llm"}}});
+    h.call(
+        PODS,
+        Verb::Create,
+        Some("default".into()),
+        "llm",
+        Some("eviction"),
+        500,
+        Some(body),
+    );
+    assert!(h.broken().is_empty(), "{:?}", h.promises.violations());
+    let rests: Vec<u8> = h
+        .promises
+        .settled(h.now)
+        .iter()
+        .map(|v| v.promise)
+        .collect();
+    assert_eq!(rests, [10]);
+}
+
+#[test]
+fn promise_6_a_lease_is_not_taken_before_its_time() {
+    let mut h = History::new();
+    h.wait(20);
+    h.lease("controller-1");
+    assert_eq!(h.broken(), [6]);
 }

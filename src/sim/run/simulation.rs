@@ -390,3 +390,8 @@ impl Simulation {
 async fn before<T>(end: Instant, future: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout_at(end, future).await.ok()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+#[path = "simulation_tests.rs"]
+mod tests;

@@ -15,7 +15,13 @@ use crate::sim::api_server::resources::POD_DISRUPTION_BUDGETS;
 const DELETION_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);
 
 /// Looks at one budget.
-pub(super) fn reconcile(view: &View, store: &Store, key: &Key, budget: &Arc<Value>, now: Timestamp) {
+pub(super) fn reconcile(
+    view: &View,
+    store: &Store,
+    key: &Key,
+    budget: &Arc<Value>,
+    now: Timestamp,
+) {
     let selects = |pod: &Pod| {
         let wanted = budget["spec"]["selector"]["matchLabels"].as_object();
         wanted.is_some_and(|wanted| {
@@ -36,7 +42,10 @@ pub(super) fn reconcile(view: &View, store: &Store, key: &Key, budget: &Arc<Valu
         let since = since.as_str().and_then(|t| t.parse::<Timestamp>().ok());
         let is_new = since.is_some_and(|t| now.duration_since(t) < DELETION_TIMEOUT);
         if is_new && pod.is_some_and(|(_, pod)| !pod.deleting) {
-            disrupted.insert(name.clone(), budget["status"]["disruptedPods"][name].clone());
+            disrupted.insert(
+                name.clone(),
+                budget["status"]["disruptedPods"][name].clone(),
+            );
         }
     }
     let healthy = covered
@@ -91,7 +100,10 @@ fn expected(view: &View, covered: &[(&Key, &Pod)]) -> usize {
             _ => object["spec"]["replicas"].as_u64(),
         };
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
-        owners.insert(uid.to_owned(), usize::try_from(count.unwrap_or(1)).unwrap_or(0));
+        owners.insert(
+            uid.to_owned(),
+            usize::try_from(count.unwrap_or(1)).unwrap_or(0),
+        );
     }
     owners.values().sum()
 }

@@ -382,7 +382,7 @@ impl Driver for Session {
             return Err(DriverError::GpuLost);
         }
         let action = match gpu.state {
-            GpuState::NeedsReset => RecoveryAction::GPU_RESET,
+            GpuState::NeedsReset => RecoveryAction(1),
             _ => RecoveryAction::NONE,
         };
         let ecc = |corrected, aggregate| EccCount {

@@ -49,7 +49,8 @@ pub(super) fn condition(kind: &str, status: &str, reason: &str, now: &str) -> Va
 
 /// The objects of a workload, its budget last.
 pub(super) fn workload(plan: &Workload) -> Vec<(&'static str, Value)> {
-    let meta = json!({"namespace": plan.namespace, "name": plan.name, "labels": {"app": plan.name}});
+    let meta =
+        json!({"namespace": plan.namespace, "name": plan.name, "labels": {"app": plan.name}});
     let selector = json!({"matchLabels": {"app": plan.name}});
     let template = template(plan);
     let mut objects = Vec::new();

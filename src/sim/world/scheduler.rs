@@ -8,13 +8,16 @@ use super::view::{Key, Node, Pod, View};
 use crate::sim::api_server::Store;
 use crate::sim::api_server::resources::PODS;
 
-/// Looks for a place for each pod that has none, the oldest first. Answers whether any was bound, so that the others can
-/// wait until that is seen.
+/// Looks for a place for each pod that has none, the oldest first.
 pub(super) fn schedule(view: &mut View, store: &Store, now: Timestamp) {
     let mut waiting: Vec<Key> = view.pending.iter().cloned().collect();
     let created = |view: &View, key: &Key| {
         let pod = view.pods.get(key);
-        pod.and_then(|p| p.value["metadata"]["creationTimestamp"].as_str().map(str::to_owned))
+        pod.and_then(|p| {
+            p.value["metadata"]["creationTimestamp"]
+                .as_str()
+                .map(str::to_owned)
+        })
     };
     waiting.sort_by_cached_key(|key| (created(view, key), key.clone()));
     for key in waiting {
@@ -35,11 +38,12 @@ pub(super) fn schedule(view: &mut View, store: &Store, now: Timestamp) {
                     continue;
                 }
                 // What the next pod finds is what this one has left.
-                let used = view.used.entry(node).or_default();
-                used.0 += pod.gpus;
-                used.1 += pod.millicpu;
-                view.reserved(&key);
-                set_scheduled(store, &key, condition("PodScheduled", "True", "Scheduled", &now));
+                view.reserve(&key, &node, &pod);
+                set_scheduled(
+                    store,
+                    &key,
+                    condition("PodScheduled", "True", "Scheduled", &now),
+                );
             }
             None if super::view::condition(&pod.value, "PodScheduled") != Some("False") => {
                 let mut condition = condition("PodScheduled", "False", "Unschedulable", &now);

@@ -106,12 +106,12 @@ pub(super) struct Node {
 
 /// Objects that own pods, and budgets.
 pub(super) const KINDS: [&Resource; 6] = [
-    &DEPLOYMENTS,
-    &REPLICA_SETS,
-    &STATEFUL_SETS,
-    &DAEMON_SETS,
-    &JOBS,
-    &POD_DISRUPTION_BUDGETS,
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    DAEMON_SETS,
+    JOBS,
+    POD_DISRUPTION_BUDGETS,
 ];
 
 /// What has changed since it was last asked for.
@@ -138,6 +138,7 @@ pub(super) struct View {
     pub(super) by_node: BTreeMap<String, BTreeSet<Key>>,
     /// GPUs and thousandths of a processor in use, by node.
     pub(super) used: BTreeMap<String, (i64, i64)>,
+    reserved: BTreeMap<Key, (String, i64, i64)>,
     owners: BTreeMap<String, (usize, Key)>,
     budgets: BTreeMap<String, BTreeSet<Key>>,
     seen: u64,
@@ -150,7 +151,7 @@ impl View {
         if revision == self.seen {
             return false;
         }
-        for change in store.since(&NODES, self.seen) {
+        for change in store.since(NODES, self.seen) {
             self.node(change);
         }
         for (place, resource) in KINDS.into_iter().enumerate() {
@@ -158,7 +159,7 @@ impl View {
                 self.object(place, change);
             }
         }
-        for change in store.since(&PODS, self.seen) {
+        for change in store.since(PODS, self.seen) {
             self.pod(change);
         }
         self.seen = revision;
@@ -234,6 +235,9 @@ impl View {
 
     fn pod(&mut self, change: Change) {
         let key = (change.namespace.unwrap_or_default(), change.name);
+        if let Some((node, gpus, millicpu)) = self.reserved.remove(&key) {
+            self.take(&node, -gpus, -millicpu);
+        }
         let before = self.pods.remove(&key);
         let after = change.after.as_ref().map(Pod::of);
         for pod in [&before, &after].into_iter().flatten() {
@@ -251,11 +255,8 @@ impl View {
                 if let Some(pods) = self.by_node.get_mut(node) {
                     pods.remove(&key);
                 }
-                if pod.holds()
-                    && let Some(used) = self.used.get_mut(node)
-                {
-                    used.0 -= pod.gpus;
-                    used.1 -= pod.millicpu;
+                if pod.holds() {
+                    self.take(node, -pod.gpus, -pod.millicpu);
                 }
                 self.dirty.room |= after.as_ref().is_none_or(|pod| !pod.holds());
             }
@@ -270,9 +271,7 @@ impl View {
                     let pods = self.by_node.entry(node.clone()).or_default();
                     pods.insert(key.clone());
                     if pod.holds() {
-                        let used = self.used.entry(node.clone()).or_default();
-                        used.0 += pod.gpus;
-                        used.1 += pod.millicpu;
+                        self.take(node, pod.gpus, pod.millicpu);
                     }
                 }
                 None if pod.is_active() => {
@@ -285,6 +284,20 @@ impl View {
             self.pods.insert(key.clone(), pod);
         }
         self.dirty.pods.insert(key);
+    }
+
+    /// A pod that was bound a moment ago no longer waits. What it holds is counted until the change is seen.
+    pub(super) fn reserve(&mut self, key: &Key, node: &str, pod: &Pod) {
+        self.pending.remove(key);
+        self.take(node, pod.gpus, pod.millicpu);
+        let held = (node.to_owned(), pod.gpus, pod.millicpu);
+        self.reserved.insert(key.clone(), held);
+    }
+
+    fn take(&mut self, node: &str, gpus: i64, millicpu: i64) {
+        let used = self.used.entry(node.to_owned()).or_default();
+        used.0 += gpus;
+        used.1 += millicpu;
     }
 
     /// The pods of an owner.

@@ -214,7 +214,10 @@ impl Controllers {
             .iter()
             .filter(|(_, pod)| phase(pod).is_some_and(|phase| phase == "Failed"))
             .count() as u64;
-        let failed = job["status"]["failed"].as_u64().unwrap_or(0).max(failed_now);
+        let failed = job["status"]["failed"]
+            .as_u64()
+            .unwrap_or(0)
+            .max(failed_now);
         let finished = done >= completions;
         if !suspended && !finished {
             let indexed = job["spec"]["completionMode"] == "Indexed";
@@ -260,8 +263,12 @@ impl Controllers {
             "startTime": job["status"].get("startTime").cloned().unwrap_or(json!(now)),
         });
         if suspended {
-            status["conditions"] =
-                json!([super::objects::condition("Suspended", "True", "JobSuspended", now)]);
+            status["conditions"] = json!([super::objects::condition(
+                "Suspended",
+                "True",
+                "JobSuspended",
+                now
+            )]);
             if is("Suspended") {
                 status["conditions"] = job["status"]["conditions"].clone();
             }

@@ -19,9 +19,9 @@ pub(crate) struct Cluster {
     /// An administrator's client; for the test, never for the product.
     pub(crate) admin: Client,
     // Ended in this order: clients before the servers that they would miss.
-    kwok: Process,
+    kwok: Option<Process>,
     controllers: Process,
-    scheduler: Process,
+    scheduler: Option<Process>,
     apiserver: Process,
     _etcd: Process,
     etcd_address: SocketAddr,
@@ -31,10 +31,33 @@ pub(crate) struct Cluster {
     folder: TempDir,
 }
 
+/// How much of a cluster is started.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Whole,
+    ApiAlone,
+}
+
+/// The controllers of a cluster without kubelets. The first makes the default
+/// ServiceAccount, which a start waits for.
+const FEW_CONTROLLERS: &str =
+    "serviceaccount-controller,garbage-collector-controller,namespace-controller";
+
 impl Cluster {
     /// Starts all parts and returns when the API server is ready and the
     /// controllers have made the default ServiceAccount.
     pub(crate) async fn start() -> Self {
+        Self::start_with(Extent::Whole).await
+    }
+
+    /// Starts a cluster in which nothing happens by itself but the collection
+    /// of garbage and the end of namespaces: no scheduler, no kubelets, no
+    /// counting of budgets, no pods made for a Deployment.
+    pub(crate) async fn start_without_kubelets() -> Self {
+        Self::start_with(Extent::ApiAlone).await
+    }
+
+    async fn start_with(extent: Extent) -> Self {
         let folder = TempDir::with_prefix("gpu-remediator-real-").expect("a temporary folder");
         let path = folder.path();
         let etcd_address = free_address();
@@ -60,9 +83,11 @@ impl Cluster {
         let admin = kubeconfig::client(&admin_kubeconfig).await;
         control_plane::wait_until_ready(&admin, &mut apiserver).await;
 
-        let scheduler = control_plane::scheduler(path, &config("scheduler"));
-        let controllers = control_plane::controllers(path, &config("controllers"));
-        let kwok = control_plane::kwok(path, &config("kwok"));
+        let whole = extent == Extent::Whole;
+        let scheduler = whole.then(|| control_plane::scheduler(path, &config("scheduler")));
+        let which = if whole { "*" } else { FEW_CONTROLLERS };
+        let controllers = control_plane::controllers(path, &config("controllers"), which);
+        let kwok = whole.then(|| control_plane::kwok(path, &config("kwok")));
         let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), "default");
         eventually(seconds(60), "the controllers to be at work", async || {
             accounts
@@ -134,13 +159,13 @@ impl Cluster {
     /// Names of the parts that have ended by themselves, which none should.
     pub(crate) fn ended_parts(&mut self) -> Vec<&'static str> {
         [
-            ("kwok", &mut self.kwok),
-            ("kube-controller-manager", &mut self.controllers),
-            ("kube-scheduler", &mut self.scheduler),
-            ("kube-apiserver", &mut self.apiserver),
+            ("kwok", self.kwok.as_mut()),
+            ("kube-controller-manager", Some(&mut self.controllers)),
+            ("kube-scheduler", self.scheduler.as_mut()),
+            ("kube-apiserver", Some(&mut self.apiserver)),
         ]
         .into_iter()
-        .filter_map(|(name, process)| process.exit_status().map(|_| name))
+        .filter_map(|(name, process)| process?.exit_status().map(|_| name))
         .collect()
     }
 }

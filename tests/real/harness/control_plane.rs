@@ -115,8 +115,9 @@ pub(crate) fn scheduler(folder: &Path, kubeconfig: &Path) -> Process {
     Process::spawn("kube-scheduler", command, folder)
 }
 
-/// kube-controller-manager, alone and so without an election.
-pub(crate) fn controllers(folder: &Path, kubeconfig: &Path) -> Process {
+/// kube-controller-manager, alone and so without an election. `which` are its
+/// controllers, `*` for those that are on by default.
+pub(crate) fn controllers(folder: &Path, kubeconfig: &Path, which: &str) -> Process {
     let mut command = Command::new(part("kube-controller-manager"));
     command
         .arg("--kubeconfig")
@@ -124,6 +125,7 @@ pub(crate) fn controllers(folder: &Path, kubeconfig: &Path) -> Process {
         .arg("--service-account-private-key-file")
         .arg(folder.join("sa.key"))
         .arg("--use-service-account-credentials")
+        .arg(format!("--controllers={which}"))
         .args(["--leader-elect=false", "--secure-port=0", FEATURES]);
     Process::spawn("kube-controller-manager", command, folder)
 }
