@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod cluster;
+mod drains;
+mod limits;
 mod metrics;
 mod shipped_rules;
 mod table;
