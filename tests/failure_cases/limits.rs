@@ -1,6 +1,5 @@
 //! Cordons of people, faults that meet, restarts, and nodes that go.
 
-
 use gpu_remediator::api::Phase;
 use gpu_remediator::sim::world::{Owner, Workload, WorldPlan};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
