@@ -272,6 +272,31 @@ async fn an_alert_without_a_node_acts_on_nobody_and_does_not_hide_the_others() {
     assert!(bench.degraded().is_empty());
 }
 
+/// An exporter that is upgraded names its labels differently from one scrape to the next.
+#[tokio::test]
+async fn a9_a_renamed_node_label_is_told_and_acts_on_nobody() {
+    let mut bench = Bench::new().await;
+    bench.evaluate(series(&[])).await;
+    assert!(bench.degraded().is_empty());
+    for renamed in [
+        r#"{"Node":"a","UUID":"GPU-1"}"#,
+        r#"{"hostname":"a","gpu":"1"}"#,
+        r#"{"node":"","UUID":"GPU-1"}"#,
+    ] {
+        bench.evaluate(series(&[renamed])).await;
+        assert!(bench.opened().is_empty(), "{renamed}");
+        assert_eq!(bench.status().state, RulePhase::Degraded, "{renamed}");
+        assert_eq!(bench.status().reason.as_deref(), Some("NoNodeLabel"));
+        // What the shipped alert GpuRemediatorRuleDegraded looks at.
+        assert_eq!(bench.degraded(), ["NoNodeLabel"], "{renamed}");
+    }
+    let told = bench.surroundings.opener.in_vain.lock().unwrap().clone();
+    assert_eq!(told, ["NoNodeLabel"], "an Event, once");
+    bench.evaluate(series(&[GPU])).await;
+    assert_eq!(bench.opened().len(), 1);
+    assert!(bench.degraded().is_empty());
+}
+
 #[tokio::test]
 async fn promise_6_nothing_is_opened_once_leadership_has_ended() {
     let mut bench = Bench::new().await;

@@ -151,11 +151,23 @@ impl Supervisor {
             self.close();
         }
         let current = lock(&self.shared.session).clone();
-        let session = match current {
+        let mut session = match current {
             Some(session) => session,
             None => self.open()?,
         };
-        let gpu_count = session.driver.gpu_count()?;
+        let mut gpu_count = session.driver.gpu_count()?;
+        if session.gpu_count != 0 && session.gpu_count != gpu_count {
+            // With a GPU that is gone the others' indices move up: each must tell again who it is.
+            tracing::warn!(
+                before = session.gpu_count,
+                now = gpu_count,
+                "the driver has another number of GPUs"
+            );
+            drop(session);
+            self.close();
+            session = self.open()?;
+            gpu_count = session.driver.gpu_count()?;
+        }
         let version = session.driver.version()?;
         *lock(&self.shared.session) = Some(Session {
             gpu_count,

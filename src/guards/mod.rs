@@ -3,5 +3,7 @@
 pub mod budget;
 pub mod condition;
 mod data;
+#[cfg(test)]
+mod failure_cases_tests;
 mod question;
 pub mod truth;

@@ -144,6 +144,28 @@ mod tests {
         ));
     }
 
+    /// Only the sentence about two budgets is a refusal; a server in trouble, which answers 500 as well, is not.
+    #[test]
+    fn c7_two_budgets_are_a_refusal_and_a_server_in_trouble_is_not() {
+        let two = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+        match answer(500, two, None) {
+            EvictionAnswer::Refused { message } => assert_eq!(message, two),
+            other => panic!("{other:?}"),
+        }
+        for (code, message) in [
+            (500, "etcdserver: request timed out"),
+            (500, ""),
+            (503, "more than one PodDisruptionBudget"),
+            (504, "timeout"),
+        ] {
+            let other = answer(code, message, None);
+            assert!(
+                matches!(other, EvictionAnswer::Unclear(_)),
+                "{code}: {other:?}"
+            );
+        }
+    }
+
     #[test]
     fn gone_refused_and_unclear() {
         assert!(matches!(

@@ -3,6 +3,8 @@
 pub mod activation;
 pub mod alert;
 pub mod answer;
+#[cfg(test)]
+mod failure_cases_tests;
 mod fields;
 pub mod file;
 pub mod identity;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod driver;
+mod failure_cases;
 mod process;
 
 use nvidia_ml::scenario::{GpuState, Scenario};

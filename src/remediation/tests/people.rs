@@ -6,7 +6,11 @@ use crate::remediation::decision::Effect;
 
 /// Runs a fault until the stage is reached.
 fn at(stage: &str) -> Sim {
-    let mut sim = Sim::new(&["a"]);
+    bring(Sim::new(&["a"]), stage)
+}
+
+/// Runs this fault, whose node has one GPU pod, until the stage is reached.
+pub(super) fn bring(mut sim: Sim, stage: &str) -> Sim {
     match stage {
         "cordoning" => {
             let decision = sim.decide();
@@ -58,7 +62,8 @@ fn at(stage: &str) -> Sim {
     sim
 }
 
-const STAGES: [&str; 8] = [
+/// Every stage at which the node is isolated on behalf of the fault.
+pub(super) const STAGES: [&str; 8] = [
     "cordoning",
     "blocked",
     "paused",

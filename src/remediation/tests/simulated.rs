@@ -271,6 +271,10 @@ impl Sim {
             let Some(pod) = self.pods.iter_mut().find(|p| p.pod.uid == wanted.uid) else {
                 continue;
             };
+            if pod.budgets.len() > 1 {
+                pod.refused = Some("This pod has more than one PodDisruptionBudget.".into());
+                continue;
+            }
             let allowed = self.world.disruptions_allowed.get_mut("ml/llm").unwrap();
             if *allowed < 1 {
                 pod.retry_after = Some(self.now + seconds(5));
