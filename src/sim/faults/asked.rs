@@ -30,7 +30,12 @@ impl Asked {
             .and_then(|c| c.to_str().ok())
             .is_some_and(|c| c.starts_with("application/apply-patch"));
         let uri = request.uri();
-        Self::at(request.method(), uri.path(), uri.query().unwrap_or_default(), applies)
+        Self::at(
+            request.method(),
+            uri.path(),
+            uri.query().unwrap_or_default(),
+            applies,
+        )
     }
 
     fn at(method: &Method, path: &str, query: &str, applies: bool) -> Self {
@@ -80,7 +85,11 @@ impl Asked {
 mod tests {
     use super::*;
 
-    fn asked(method: Method, path: &str, query: &str) -> (Verb, String, Option<String>, Option<String>) {
+    fn asked(
+        method: Method,
+        path: &str,
+        query: &str,
+    ) -> (Verb, String, Option<String>, Option<String>) {
         let asked = Asked::at(&method, path, query, false);
         (asked.verb, asked.resource, asked.name, asked.subresource)
     }
@@ -101,7 +110,11 @@ mod tests {
             (Verb::List, "namespaces".into(), None, None)
         );
         assert_eq!(
-            asked(Method::GET, "/apis/gpu-remediator.dev/v1alpha1/gpufaults", "&watch=true&x=1"),
+            asked(
+                Method::GET,
+                "/apis/gpu-remediator.dev/v1alpha1/gpufaults",
+                "&watch=true&x=1"
+            ),
             (Verb::Watch, "gpufaults".into(), None, None)
         );
         assert_eq!(asked(Method::GET, "/version", "").0, Verb::Other);

@@ -83,19 +83,44 @@ impl FaultyApi {
         };
         match fault {
             Some(CallFault::Conflict) => {
-                return refuse(409, "Conflict", "Operation cannot be fulfilled: the object has been modified; please apply your changes to the latest version and try again", None);
+                return refuse(
+                    409,
+                    "Conflict",
+                    "Operation cannot be fulfilled: the object has been modified; please apply your changes to the latest version and try again",
+                    None,
+                );
             }
             Some(CallFault::Gone) => {
-                return refuse(410, "Expired", "The resourceVersion for the provided watch is too old.", None);
+                return refuse(
+                    410,
+                    "Expired",
+                    "The resourceVersion for the provided watch is too old.",
+                    None,
+                );
             }
             Some(CallFault::TooMany { retry_after }) => {
-                return refuse(429, "TooManyRequests", "The server has received too many requests and has asked us to try again later", retry_after);
+                return refuse(
+                    429,
+                    "TooManyRequests",
+                    "The server has received too many requests and has asked us to try again later",
+                    retry_after,
+                );
             }
             Some(CallFault::Internal) => {
-                return refuse(500, "InternalError", "Internal error occurred: etcdserver: request timed out", None);
+                return refuse(
+                    500,
+                    "InternalError",
+                    "Internal error occurred: etcdserver: request timed out",
+                    None,
+                );
             }
             Some(CallFault::Unavailable) => {
-                return refuse(503, "ServiceUnavailable", "the server is currently unable to handle the request", None);
+                return refuse(
+                    503,
+                    "ServiceUnavailable",
+                    "the server is currently unable to handle the request",
+                    None,
+                );
             }
             Some(CallFault::NoAnswer) => return pending().await,
             Some(CallFault::Refused) => return Err("connection reset by peer".into()),

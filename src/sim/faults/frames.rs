@@ -39,7 +39,12 @@ enum Next {
     Apart,
 }
 
-pub(super) fn faulty(inner: Frames, actor: &Arc<str>, gate: Gate, injector: Injector) -> AnswerBody {
+pub(super) fn faulty(
+    inner: Frames,
+    actor: &Arc<str>,
+    gate: Gate,
+    injector: Injector,
+) -> AnswerBody {
     let line = Line {
         inner,
         actor: actor.clone(),
@@ -119,7 +124,10 @@ impl Line {
         match self.injector.for_frame(&self.actor) {
             None => self.ready.push_back(frame),
             Some(FrameFault::Drop) => {
-                let most = LOSS_IS_NOTICED_WITHIN.as_millis().try_into().unwrap_or(60_000);
+                let most = LOSS_IS_NOTICED_WITHIN
+                    .as_millis()
+                    .try_into()
+                    .unwrap_or(60_000);
                 let within = Duration::from_millis(self.injector.choose(1..most));
                 let at = Instant::now() + within;
                 self.told_at = Some(self.told_at.map_or(at, |earlier| earlier.min(at)));
@@ -171,5 +179,8 @@ fn object(frame: &Bytes) -> Option<(String, String)> {
 
 fn expired() -> Bytes {
     let status = Refusal::expired(0, 0).status();
-    Bytes::from(format!("{}\n", serde_json::json!({"type": "ERROR", "object": status})))
+    Bytes::from(format!(
+        "{}\n",
+        serde_json::json!({"type": "ERROR", "object": status})
+    ))
 }

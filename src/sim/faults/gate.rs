@@ -103,7 +103,10 @@ impl Gate {
         let mut calls = self.calls();
         calls.passed += 1;
         let number = calls.passed;
-        let side = calls.cut_at.filter(|(at, _)| *at == number).map(|(_, side)| side);
+        let side = calls
+            .cut_at
+            .filter(|(at, _)| *at == number)
+            .map(|(_, side)| side);
         drop(calls);
         if side == Some(Side::Before) {
             self.cut();

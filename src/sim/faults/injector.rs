@@ -106,7 +106,10 @@ impl Injector {
         let told = |fault: &CallFault| {
             let name = asked.name.as_deref().unwrap_or_default();
             let sub = asked.subresource.as_deref().unwrap_or_default();
-            format!("{fault:?} on {:?} {} {name} {sub} of {actor}", asked.verb, asked.resource)
+            format!(
+                "{fault:?} on {:?} {} {name} {sub} of {actor}",
+                asked.verb, asked.resource
+            )
         };
         if let Some(fault) = shot {
             self.tell(told(&fault));

@@ -21,7 +21,12 @@ struct FaultyExchange {
 impl Injector {
     /// The way of one process to Prometheus.
     #[must_use]
-    pub fn exchange(&self, actor: &str, inner: Arc<dyn Exchange>, gate: &Gate) -> Arc<dyn Exchange> {
+    pub fn exchange(
+        &self,
+        actor: &str,
+        inner: Arc<dyn Exchange>,
+        gate: &Gate,
+    ) -> Arc<dyn Exchange> {
         Arc::new(FaultyExchange {
             inner,
             actor: actor.to_owned(),
@@ -107,7 +112,11 @@ fn spoil(document: &mut Value, fault: QueryFault) {
         }
         QueryFault::NotANumber => {
             for pointer in ["value", "values"] {
-                for series in document["data"]["result"].as_array_mut().into_iter().flatten() {
+                for series in document["data"]["result"]
+                    .as_array_mut()
+                    .into_iter()
+                    .flatten()
+                {
                     if let Some(points) = series.get_mut(pointer) {
                         not_numbers(points);
                     }

@@ -54,7 +54,10 @@ impl Observer for Digest {
         } else {
             &call.path
         };
-        let line = format!("{} {} {} {path} {}\n", call.at, call.actor, call.method, call.code);
+        let line = format!(
+            "{} {} {} {path} {}\n",
+            call.at, call.actor, call.method, call.code
+        );
         state.hash.update(line.as_bytes());
     }
 
@@ -69,7 +72,11 @@ impl Observer for Digest {
                 write.at, event["reason"], event["note"], event["regarding"]["name"]
             )
         } else {
-            let after = write.after.as_deref().map(Value::to_string).unwrap_or_default();
+            let after = write
+                .after
+                .as_deref()
+                .map(Value::to_string)
+                .unwrap_or_default();
             format!(
                 "{} {} {} {:?} {:?} {:?} {} {:?} {after}\n",
                 write.at,

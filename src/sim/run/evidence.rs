@@ -27,9 +27,14 @@ impl Exchange for Told {
             let query = query(&request);
             let answer = self.inner.exchange(request).await;
             if let Some(query) = query {
-                let read = answer.as_ref().ok().and_then(read).unwrap_or(Answer::Unsound);
+                let read = answer
+                    .as_ref()
+                    .ok()
+                    .and_then(read)
+                    .unwrap_or(Answer::Unsound);
                 let now = self.clock.now();
-                self.promises.with(|p| p.evidence(now, &self.actor, &query, read));
+                self.promises
+                    .with(|p| p.evidence(now, &self.actor, &query, read));
             }
             answer
         }
@@ -45,11 +50,16 @@ fn query(request: &reqwest::Request) -> Option<String> {
     let form = request.body().and_then(reqwest::Body::as_bytes);
     let form = form.unwrap_or_default();
     let mut all = request.url().query_pairs();
-    let in_address = all.find(|(name, _)| name == "query").map(|(_, v)| v.into_owned());
+    let in_address = all
+        .find(|(name, _)| name == "query")
+        .map(|(_, v)| v.into_owned());
     // A form is written as the query of an address.
     let mut address = request.url().clone();
     address.set_query(std::str::from_utf8(form).ok());
-    let in_form = address.query_pairs().find(|(name, _)| name == "query").map(|(_, v)| v.into_owned());
+    let in_form = address
+        .query_pairs()
+        .find(|(name, _)| name == "query")
+        .map(|(_, v)| v.into_owned());
     in_form.or(in_address)
 }
 
@@ -58,7 +68,9 @@ fn read(answer: &Response<Vec<u8>>) -> Option<Answer> {
         return None;
     }
     let document: Value = serde_json::from_slice(answer.body()).ok()?;
-    let warned = document["warnings"].as_array().is_some_and(|w| !w.is_empty());
+    let warned = document["warnings"]
+        .as_array()
+        .is_some_and(|w| !w.is_empty());
     if document["status"] != "success" || warned || document["isPartial"] == true {
         return None;
     }

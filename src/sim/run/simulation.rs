@@ -1,6 +1,7 @@
 //! One simulated cluster with everything in it, and its controllers.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -20,7 +21,7 @@ use crate::kubernetes::lease::LeaseSettings;
 use crate::prometheus::client::{Client, ClientError, Options};
 use crate::sim::api_server::{ApiServer, Refusal, Resource, resources};
 use crate::sim::faults::{Gate, Injector, OneShot, Spell};
-use crate::sim::prometheus::{HonorLabels, KubeStatePage, Prometheus};
+use crate::sim::prometheus::{ExporterPage, HonorLabels, KubeStatePage, Prometheus};
 use crate::sim::promises::{PromisesConfig, Shared as Promises, Violation};
 use crate::sim::world::{World, WorldPlan};
 
@@ -164,7 +165,7 @@ impl Simulation {
         }
         let prometheus = Prometheus::new(clock.clone(), setup.scrape_interval);
         let objects = Objects::of(&api);
-        let page = std::sync::Arc::new(KubeStatePage::new(objects));
+        let page = Arc::new(KubeStatePage::new(objects));
         prometheus.add_target_with(
             "kube-state-metrics",
             "kube-state-metrics:8080",
@@ -175,19 +176,34 @@ impl Simulation {
         let create = |resource: &'static Resource, object: Value| {
             let name = object["metadata"]["name"].to_string();
             let made = administrator.create(resource, object);
-            made.map(|_| ()).map_err(|refusal| StartError::Refused(name, refusal))
+            made.map(|_| ())
+                .map_err(|refusal| StartError::Refused(name, refusal))
         };
         create(
             resources::NAMESPACES,
             serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpu-remediator"}}),
         )?;
         for policy in &setup.policies {
-            create(resources::REMEDIATION_POLICIES, serde_json::to_value(policy)?)?;
+            create(
+                resources::REMEDIATION_POLICIES,
+                serde_json::to_value(policy)?,
+            )?;
         }
         for rule in &setup.rules {
             create(resources::GPU_FAULT_RULES, serde_json::to_value(rule)?)?;
         }
         let world = World::start(&api, clock.clone(), setup.world, setup.seed);
+        for node in world.plan().node_names() {
+            if world.hardware().states(node).is_empty() {
+                continue;
+            }
+            let page = ExporterPage::new(node, world.hardware().of(node));
+            prometheus.add_target(
+                "gpu-remediator-exporter",
+                &format!("{node}:9412"),
+                Arc::new(page),
+            );
+        }
         Ok(Self {
             clock,
             api,
@@ -222,9 +238,55 @@ impl Simulation {
         gate: Gate,
     ) -> Result<usize, StartError> {
         let clock = self.clock.fork();
-        let service = self.injector.service(identity, self.api.service(identity), &gate);
+        let stop = CancellationToken::new();
+        let begin = self.controller(identity, &gate, &clock, &stop)?;
+        self.processes.push(Process {
+            identity: identity.to_owned(),
+            gate,
+            clock,
+            stop,
+            task: begin(),
+        });
+        Ok(self.processes.len() - 1)
+    }
+
+    /// As soon as a gate is cut, counts its controller as crashed and starts another one, which is in no list.
+    ///
+    /// # Errors
+    ///
+    /// As [`Simulation::start_controller`].
+    pub fn follow_crash(&mut self, first: &str, gate: &Gate, next: &str) -> Result<(), StartError> {
+        let begin = self.controller(
+            next,
+            &Gate::default(),
+            &self.clock.fork(),
+            &CancellationToken::new(),
+        )?;
+        let (first, gate, promises) = (first.to_owned(), gate.clone(), self.promises.clone());
+        tokio::spawn(async move {
+            gate.until_cut().await;
+            promises.with(|p| p.controller_crashed(&first));
+            begin();
+        });
+        Ok(())
+    }
+
+    /// A controller that is ready to begin.
+    fn controller(
+        &self,
+        identity: &str,
+        gate: &Gate,
+        clock: &Clock,
+        stop: &CancellationToken,
+    ) -> Result<impl FnOnce() -> JoinHandle<Result<(), RunError>> + Send + 'static, StartError>
+    {
+        let service = self
+            .injector
+            .service(identity, self.api.service(identity), gate);
         let client = kube::Client::new(service, "default");
-        let bad_line = self.injector.exchange(identity, self.prometheus.exchange(identity), &gate);
+        let bad_line = self
+            .injector
+            .exchange(identity, self.prometheus.exchange(identity), gate);
         let told = Told {
             inner: bad_line,
             actor: identity.to_owned(),
@@ -232,7 +294,7 @@ impl Simulation {
             promises: self.promises.clone(),
         };
         let options = Options::new("http://prometheus:9090");
-        let prometheus = Client::new(options.clone())?.with_exchange(std::sync::Arc::new(told));
+        let prometheus = Client::new(options.clone())?.with_exchange(Arc::new(told));
         let [duration, renew_deadline, retry_period] = self.lease;
         let settings = Settings {
             listen: ([127, 0, 0, 1], 0).into(),
@@ -257,23 +319,18 @@ impl Simulation {
             clock: clock.clone(),
             server: None,
         };
-        self.promises.with(|p| p.controller_started(identity, identity));
-        let stop = CancellationToken::new();
-        let task = tokio::spawn(controller::run_in(outside, settings, stop.clone()));
-        // Whichever side cuts the gate, a dead process does nothing more.
-        let (ended, died) = (stop.clone(), gate.clone());
-        tokio::spawn(async move {
-            died.until_cut().await;
-            ended.cancel();
-        });
-        self.processes.push(Process {
-            identity: identity.to_owned(),
-            gate,
-            clock,
-            stop,
-            task,
-        });
-        Ok(self.processes.len() - 1)
+        let (identity, promises) = (identity.to_owned(), self.promises.clone());
+        let (stop, gate) = (stop.clone(), gate.clone());
+        Ok(move || {
+            promises.with(|p| p.controller_started(&identity, &identity));
+            let task = tokio::spawn(controller::run_in(outside, settings, stop.clone()));
+            // Whichever side cuts the gate, a dead process does nothing more.
+            tokio::spawn(async move {
+                gate.until_cut().await;
+                stop.cancel();
+            });
+            task
+        })
     }
 
     /// Kills a controller: nothing of it reaches anybody from now on.
