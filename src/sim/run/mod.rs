@@ -1,6 +1,7 @@
 //! Joins the pieces into a simulation: worlds by chance, a crash at each call, what is left of a story that fails.
 
 mod cluster_page;
+pub mod crash;
 mod digest;
 mod evidence;
 pub mod runtime;
