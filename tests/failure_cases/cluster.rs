@@ -11,7 +11,6 @@ use gpu_remediator::api::{
     GpuFault, GpuFaultRule, GpuFaultStatus, Phase, RemediationPolicy, RemediationPolicySpec,
 };
 use gpu_remediator::sim::api_server::{Call, Observer, Write, resources};
-use gpu_remediator::sim::prometheus::ExporterPage;
 use gpu_remediator::sim::run::{Setup, Simulation, block_on, shipped};
 use gpu_remediator::sim::world::WorldPlan;
 
@@ -113,12 +112,6 @@ impl Cluster {
         let mut sim = Simulation::start(Setup::new(plan, rules, policy)).unwrap();
         let heard = Listener::default();
         sim.api.observe(Box::new(heard.clone()));
-        let names: Vec<String> = sim.world.plan().node_names().map(str::to_owned).collect();
-        for node in names {
-            let page = ExporterPage::new(&node, sim.world.hardware().of(&node));
-            sim.prometheus
-                .add_target("gpu-exporter", &node, Arc::new(page));
-        }
         sim.start_controller("controller-1").unwrap();
         sim.run_for(2 * MINUTE).await;
         Self { sim, heard }

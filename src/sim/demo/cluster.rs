@@ -13,7 +13,7 @@ use super::service::Service;
 use crate::clock::Clock;
 use crate::sim::api_server::{ApiServer, Call, Observer, Resource, Store, Verb, Write};
 use crate::sim::faults::{Fault, Gate, QueryFault};
-use crate::sim::prometheus::{ExporterPage, HonorLabels, Prometheus};
+use crate::sim::prometheus::Prometheus;
 use crate::sim::promises::Violation;
 use crate::sim::run::shipped::Unreadable;
 use crate::sim::run::{Setup, Simulation, StartError};
@@ -63,13 +63,6 @@ impl Cluster {
         let service = Service::new(simulation.clock.now());
         let page = Arc::new(service.clone());
         simulation.prometheus.add_target("llm", "llm:8000", page);
-        for node in simulation.world.plan().node_names() {
-            let page = ExporterPage::new(node, simulation.world.hardware().of(node));
-            let (job, instance) = ("gpu-exporter", format!("{node}:9412"));
-            let honor = HonorLabels::Yes;
-            let prometheus = &simulation.prometheus;
-            prometheus.add_target_with(job, &instance, honor, Arc::new(page));
-        }
         simulation.api.observe(Box::new(history.clone()));
         // The workloads begin before anybody watches over them.
         tokio::time::sleep(Duration::from_secs(120)).await;

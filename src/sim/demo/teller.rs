@@ -87,12 +87,15 @@ pub fn line(event: &Event, fault_at: Option<Timestamp>) -> String {
     format!("{FAINT}{time:>9}{FAINT:#}  {STRONG}{subject:<10}{STRONG:#}  {tone}{text}{tone:#}\n")
 }
 
+/// What is called around the writing of a line; it calls what it is given.
+pub type Turn = Box<dyn FnMut(&mut dyn FnMut()) + Send>;
+
 /// Tells each event as it happens.
 pub struct Teller {
     /// Where to.
     pub page: Page,
     /// Called before each line: takes a progress display out of the way and gives the reader time.
-    pub turn: Box<dyn FnMut(&mut dyn FnMut()) + Send>,
+    pub turn: Turn,
 }
 
 impl Audience for Teller {

@@ -38,7 +38,7 @@ impl Stage {
     /// The fault of the story.
     #[must_use]
     pub fn fault(&self) -> Option<GpuFault> {
-        first_fault(&self.cluster.store())
+        first_fault(self.cluster.store())
     }
 
     /// Its status.

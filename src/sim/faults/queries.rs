@@ -105,10 +105,11 @@ fn spoil(document: &mut Value, fault: QueryFault) {
             document["warnings"] = json!(["No StoreAPIs matched for this query"]);
         }
         QueryFault::Partial => document["isPartial"] = json!(true),
-        QueryFault::Empty => {
-            if document["data"]["result"].is_array() && document["data"]["resultType"] != "scalar" {
-                document["data"]["result"] = json!([]);
-            }
+        QueryFault::Empty
+            if document["data"]["result"].is_array()
+                && document["data"]["resultType"] != "scalar" =>
+        {
+            document["data"]["result"] = json!([]);
         }
         QueryFault::NotANumber => {
             for pointer in ["value", "values"] {
