@@ -16,7 +16,7 @@ mod ownership;
 mod reasons;
 mod settled;
 #[cfg(test)]
-mod testing;
+mod history_tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
