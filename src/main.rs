@@ -25,13 +25,20 @@ async fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    telemetry::start_logging(&cli.log)?;
+    let level = match cli.command {
+        #[cfg(feature = "sim")]
+        Command::Simulate(_) => telemetry::SILENCE,
+        _ => telemetry::OPERATION,
+    };
+    telemetry::start_logging(&cli.log, level)?;
     match cli.command {
         Command::Exporter(args) => commands::exporter::run(args).await?,
         Command::Controller(args) => commands::controller::run(args).await?,
         Command::Rules(Rules::Check(args)) => {
             return commands::rules_check::run(&args, &mut std::io::stdout().lock()).await;
         }
+        #[cfg(feature = "sim")]
+        Command::Simulate(args) => return commands::simulate::run(args).await,
         Command::Crds(args) => commands::crds::run(&args, &mut std::io::stdout().lock())?,
     }
     Ok(ExitCode::SUCCESS)

@@ -4,3 +4,5 @@ pub mod controller;
 pub mod crds;
 pub mod exporter;
 pub mod rules_check;
+#[cfg(feature = "sim")]
+pub mod simulate;

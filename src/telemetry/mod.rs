@@ -22,16 +22,18 @@ pub struct LogOptions {
     /// Form of the log, which is written to standard error
     #[arg(long, env = "LOG_FORMAT", value_enum, default_value_t, global = true)]
     pub log_format: LogFormat,
-    // The Kubernetes client logs whole answers, with whatever they hold; its errors reach our own log without.
-    /// What is logged: a level, or directives such as `info,gpu_remediator::kmsg=debug`
-    #[arg(
-        long,
-        env = "LOG_LEVEL",
-        default_value = "info,kube_runtime=warn,kube_client=off",
-        global = true
-    )]
-    pub log_level: String,
+    /// What is logged: a level, or directives such as `info,gpu_remediator::kmsg=debug`. Not given: what an operator wants to
+    /// know, and nothing where the output is for people to read
+    #[arg(long, env = "LOG_LEVEL", value_name = "FILTER", global = true)]
+    pub log_level: Option<String>,
 }
+
+/// What is logged when nothing else is asked for. The Kubernetes client logs whole answers, with whatever they hold; its
+/// errors reach our own log without.
+pub const OPERATION: &str = "info,kube_runtime=warn,kube_client=off";
+
+/// Logs nothing, for commands whose output is what their user wants to read.
+pub const SILENCE: &str = "off";
 
 /// Why logging cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -44,14 +46,15 @@ pub enum LogError {
     Begun(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Begins to log to standard error.
+/// Begins to log to standard error, at this level if the options name none.
 ///
 /// # Errors
 ///
 /// The options cannot be understood, or logging has begun already.
-pub fn start_logging(options: &LogOptions) -> Result<(), LogError> {
-    let filter = EnvFilter::try_new(&options.log_level)
-        .map_err(|error| LogError::Filter(options.log_level.clone(), error))?;
+pub fn start_logging(options: &LogOptions, by_default: &str) -> Result<(), LogError> {
+    let level = options.log_level.as_deref().unwrap_or(by_default);
+    let filter =
+        EnvFilter::try_new(level).map_err(|error| LogError::Filter(level.to_owned(), error))?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -97,10 +100,10 @@ mod tests {
     fn a_bad_level_is_refused() {
         let options = LogOptions {
             log_format: LogFormat::Text,
-            log_level: "gpu_remediator=loud".into(),
+            log_level: Some("gpu_remediator=loud".into()),
         };
         assert!(matches!(
-            start_logging(&options),
+            start_logging(&options, OPERATION),
             Err(LogError::Filter(_, _))
         ));
     }
