@@ -3,6 +3,7 @@
 pub mod acts;
 mod chronicle;
 mod cluster_page;
+pub mod crash;
 mod digest;
 mod evidence;
 pub mod play;

@@ -238,13 +238,55 @@ impl Simulation {
         gate: Gate,
     ) -> Result<usize, StartError> {
         let clock = self.clock.fork();
+        let stop = CancellationToken::new();
+        let begin = self.controller(identity, &gate, &clock, &stop)?;
+        self.processes.push(Process {
+            identity: identity.to_owned(),
+            gate,
+            clock,
+            stop,
+            task: begin(),
+        });
+        Ok(self.processes.len() - 1)
+    }
+
+    /// As soon as a gate is cut, counts its controller as crashed and starts another one, which is in no list.
+    ///
+    /// # Errors
+    ///
+    /// As [`Simulation::start_controller`].
+    pub fn follow_crash(&mut self, first: &str, gate: &Gate, next: &str) -> Result<(), StartError> {
+        let begin = self.controller(
+            next,
+            &Gate::default(),
+            &self.clock.fork(),
+            &CancellationToken::new(),
+        )?;
+        let (first, gate, promises) = (first.to_owned(), gate.clone(), self.promises.clone());
+        tokio::spawn(async move {
+            gate.until_cut().await;
+            promises.with(|p| p.controller_crashed(&first));
+            begin();
+        });
+        Ok(())
+    }
+
+    /// A controller that is ready to begin.
+    fn controller(
+        &self,
+        identity: &str,
+        gate: &Gate,
+        clock: &Clock,
+        stop: &CancellationToken,
+    ) -> Result<impl FnOnce() -> JoinHandle<Result<(), RunError>> + Send + 'static, StartError>
+    {
         let service = self
             .injector
-            .service(identity, self.api.service(identity), &gate);
+            .service(identity, self.api.service(identity), gate);
         let client = kube::Client::new(service, "default");
         let bad_line = self
             .injector
-            .exchange(identity, self.prometheus.exchange(identity), &gate);
+            .exchange(identity, self.prometheus.exchange(identity), gate);
         let told = Told {
             inner: bad_line,
             actor: identity.to_owned(),
@@ -277,24 +319,18 @@ impl Simulation {
             clock: clock.clone(),
             server: None,
         };
-        self.promises
-            .with(|p| p.controller_started(identity, identity));
-        let stop = CancellationToken::new();
-        let task = tokio::spawn(controller::run_in(outside, settings, stop.clone()));
-        // Whichever side cuts the gate, a dead process does nothing more.
-        let (ended, died) = (stop.clone(), gate.clone());
-        tokio::spawn(async move {
-            died.until_cut().await;
-            ended.cancel();
-        });
-        self.processes.push(Process {
-            identity: identity.to_owned(),
-            gate,
-            clock,
-            stop,
-            task,
-        });
-        Ok(self.processes.len() - 1)
+        let (identity, promises) = (identity.to_owned(), self.promises.clone());
+        let (stop, gate) = (stop.clone(), gate.clone());
+        Ok(move || {
+            promises.with(|p| p.controller_started(&identity, &identity));
+            let task = tokio::spawn(controller::run_in(outside, settings, stop.clone()));
+            // Whichever side cuts the gate, a dead process does nothing more.
+            tokio::spawn(async move {
+                gate.until_cut().await;
+                stop.cancel();
+            });
+            task
+        })
     }
 
     /// Kills a controller: nothing of it reaches anybody from now on.
@@ -402,3 +438,8 @@ impl Simulation {
 async fn before<T>(end: Instant, future: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout_at(end, future).await.ok()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+#[path = "simulation_tests.rs"]
+mod tests;
