@@ -28,6 +28,8 @@ pub(super) async fn serve(args: &SimulateArgs) -> anyhow::Result<()> {
     let world = WorldPlan::new().nodes(args.nodes, 8);
     let mut setup = Setup::new(world, shipped::rules(None)?, shipped::policy()?);
     setup.scrape_interval = Duration::from_secs(15);
+    // The controller that is measured has the clock of the machine.
+    setup.origin = jiff::Timestamp::now();
     setup.watched = false;
     let simulation = Simulation::start(setup)?;
     let made = std::time::Instant::now();

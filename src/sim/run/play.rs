@@ -207,12 +207,9 @@ fn faults(simulation: &Simulation) -> Vec<GpuFault> {
 }
 
 fn opened(simulation: &Simulation) -> u64 {
-    let occurrences = |fault: &GpuFault| fault.status.as_ref().map_or(0, |s| s.occurrence.max(0));
-    let all: i64 = faults(simulation)
-        .iter()
-        .map(|f| i64::from(occurrences(f)))
-        .sum();
-    all.unsigned_abs()
+    let all = faults(simulation);
+    let status = |fault: &GpuFault| fault.status.as_ref().map_or(0, |s| s.occurrence);
+    all.iter().map(|fault| u64::from(status(fault))).sum()
 }
 
 /// Each node is given back, or a fault that a person must look at holds it, or a person cordoned it. Every fault that can end
