@@ -28,6 +28,9 @@ pub enum Command {
     /// Works with rule files
     #[command(subcommand)]
     Rules(Rules),
+    /// Plays random days of simulated clusters and checks the promises in them
+    #[cfg(feature = "sim")]
+    Simulate(commands::simulate::SimulateArgs),
     /// Prints the custom resource definitions as YAML
     Crds(commands::crds::CrdsArgs),
 }

@@ -27,7 +27,7 @@ async fn main() -> ExitCode {
 async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let level = match cli.command {
         #[cfg(feature = "sim")]
-        Command::Demo(_) => telemetry::SILENCE,
+        Command::Demo(_) | Command::Simulate(_) => telemetry::SILENCE,
         _ => telemetry::OPERATION,
     };
     telemetry::start_logging(&cli.log, level)?;
@@ -39,6 +39,8 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Rules(Rules::Check(args)) => {
             return commands::rules_check::run(&args, &mut std::io::stdout().lock()).await;
         }
+        #[cfg(feature = "sim")]
+        Command::Simulate(args) => return commands::simulate::run(args).await,
         Command::Crds(args) => commands::crds::run(&args, &mut std::io::stdout().lock())?,
     }
     Ok(ExitCode::SUCCESS)

@@ -6,3 +6,5 @@ pub mod crds;
 pub mod demo;
 pub mod exporter;
 pub mod rules_check;
+#[cfg(feature = "sim")]
+pub mod simulate;

@@ -98,6 +98,14 @@ fn made(code: u16, body: Vec<u8>) -> Result<Response<Vec<u8>>, String> {
     answer.map_err(|error| error.to_string())
 }
 
+/// Leaves nothing of a result that may be empty: a scalar always has a value.
+fn empty(document: &mut Value) {
+    let data = &mut document["data"];
+    if data["result"].is_array() && data["resultType"] != "scalar" {
+        data["result"] = json!([]);
+    }
+}
+
 /// Changes a whole answer into one that the fault makes of it.
 fn spoil(document: &mut Value, fault: QueryFault) {
     match fault {
@@ -105,12 +113,7 @@ fn spoil(document: &mut Value, fault: QueryFault) {
             document["warnings"] = json!(["No StoreAPIs matched for this query"]);
         }
         QueryFault::Partial => document["isPartial"] = json!(true),
-        QueryFault::Empty
-            if document["data"]["result"].is_array()
-                && document["data"]["resultType"] != "scalar" =>
-        {
-            document["data"]["result"] = json!([]);
-        }
+        QueryFault::Empty => empty(document),
         QueryFault::NotANumber => {
             for pointer in ["value", "values"] {
                 for series in document["data"]["result"]

@@ -1,12 +1,24 @@
 //! Joins the pieces into a simulation: worlds by chance, a crash at each call, what is left of a story that fails.
 
+pub mod acts;
+mod chronicle;
 mod cluster_page;
 pub mod crash;
 mod digest;
 mod evidence;
+pub mod play;
+pub mod random;
 pub mod runtime;
 pub mod shipped;
+pub mod shrink;
 pub mod simulation;
 
+pub use play::{Outcome, play};
+pub use random::{Plan, random_world};
 pub use runtime::block_on;
+pub use shrink::shrink;
 pub use simulation::{Process, Setup, Simulation, StartError, TooLate};
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod random_tests;

@@ -41,6 +41,8 @@ pub struct Setup {
     pub rules: Vec<GpuFaultRule>,
     /// Policies.
     pub policies: Vec<RemediationPolicy>,
+    /// The wall time at the beginning.
+    pub origin: Timestamp,
     /// Faults on the line.
     pub spells: Vec<Spell>,
     /// Faults of single calls.
@@ -62,6 +64,7 @@ impl Setup {
             seed: 0,
             rules: vec![rules],
             policies: vec![policy],
+            origin: Timestamp::from_second(BEGINNING).unwrap_or(Timestamp::UNIX_EPOCH),
             spells: Vec::new(),
             one_shots: Vec::new(),
             scrape_interval: Duration::from_secs(1),
@@ -148,8 +151,7 @@ impl Simulation {
     ///
     /// Outside of a tokio runtime.
     pub fn start(setup: Setup) -> Result<Self, StartError> {
-        let origin = Timestamp::from_second(BEGINNING).unwrap_or(Timestamp::UNIX_EPOCH);
-        let clock = Clock::starting_at(origin);
+        let clock = Clock::starting_at(setup.origin);
         let api = ApiServer::new(clock.clone());
         let digest = Digest::default();
         let noisy = setup.spells.iter().any(|_| true) || !setup.one_shots.is_empty();
@@ -438,3 +440,8 @@ impl Simulation {
 async fn before<T>(end: Instant, future: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout_at(end, future).await.ok()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+#[path = "simulation_tests.rs"]
+mod tests;
