@@ -118,6 +118,7 @@ async fn played(plan: &Plan) -> Result<Outcome, PlayError> {
     setup.spells = spells.collect();
     setup.seed = plan.seed;
     setup.scrape_interval = Duration::from_secs(15);
+    setup.evaluation_interval = plan.interval;
     setup.lease = [60, 40, 10].map(Duration::from_secs);
     let policy_name = setup.policies[0].metadata.name.clone().unwrap_or_default();
     let mut simulation = Simulation::start(setup)?;

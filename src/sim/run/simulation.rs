@@ -43,6 +43,8 @@ pub struct Setup {
     pub policies: Vec<RemediationPolicy>,
     /// The wall time at the beginning.
     pub origin: Timestamp,
+    /// How often controllers ask what guards and proofs ask, and rules without an interval of their own.
+    pub evaluation_interval: Duration,
     /// Faults on the line.
     pub spells: Vec<Spell>,
     /// Faults of single calls.
@@ -65,6 +67,7 @@ impl Setup {
             rules: vec![rules],
             policies: vec![policy],
             origin: Timestamp::from_second(BEGINNING).unwrap_or(Timestamp::UNIX_EPOCH),
+            evaluation_interval: Duration::from_secs(5),
             spells: Vec::new(),
             one_shots: Vec::new(),
             scrape_interval: Duration::from_secs(1),
@@ -137,6 +140,7 @@ pub struct Simulation {
     /// Controllers, in the order of their starts, the dead ones as well.
     pub processes: Vec<Process>,
     lease: [Duration; 3],
+    evaluation_interval: Duration,
     began: Instant,
 }
 
@@ -216,6 +220,7 @@ impl Simulation {
             digest,
             processes: Vec::new(),
             lease: setup.lease,
+            evaluation_interval: setup.evaluation_interval,
             began: Instant::now(),
         })
     }
@@ -310,7 +315,7 @@ impl Simulation {
                 retry_period,
             },
             protected_namespaces: vec!["kube-system".to_owned()],
-            evaluation_interval: Duration::from_secs(5),
+            evaluation_interval: self.evaluation_interval,
         };
         let outside = Outside {
             clients: Clients {
