@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::SimulateArgs;
 use crate::sim::api_server::ApiServer;
 use crate::sim::api_server::resources::{NAMESPACES, PODS};
-use crate::sim::run::simulation::Setup;
+use crate::sim::run::Setup;
 use crate::sim::run::{Simulation, shipped};
 use crate::sim::world::WorldPlan;
 

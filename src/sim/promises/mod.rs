@@ -9,14 +9,14 @@ mod cluster;
 mod drained;
 mod effects;
 mod evidence;
-#[cfg(test)]
-mod history_tests;
 mod identity;
 mod leadership;
 mod notes;
 mod ownership;
 mod reasons;
 mod settled;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use super::simulation::{Simulation, StartError};
+use super::setup::StartError;
+use super::simulation::Simulation;
 use crate::sim::api_server::resources::{GPU_FAULTS, NODES, PODS};
 use crate::sim::world::GpuState;
 

@@ -9,6 +9,7 @@ mod evidence;
 pub mod play;
 pub mod random;
 pub mod runtime;
+pub mod setup;
 pub mod shipped;
 pub mod shrink;
 pub mod simulation;
@@ -16,8 +17,9 @@ pub mod simulation;
 pub use play::{Outcome, play};
 pub use random::{Plan, random_world};
 pub use runtime::block_on;
+pub use setup::{Setup, StartError, TooLate};
 pub use shrink::shrink;
-pub use simulation::{Process, Setup, Simulation, StartError, TooLate};
+pub use simulation::{Process, Simulation};
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]

@@ -4,7 +4,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -13,93 +12,23 @@ use tokio_util::sync::CancellationToken;
 use super::cluster_page::Objects;
 use super::digest::Digest;
 use super::evidence::Told;
-use crate::api::{GpuFaultRule, RemediationPolicy};
+use super::setup::{Setup, StartError, TooLate};
 use crate::clock::Clock;
 use crate::controller::{self, Outside, RunError, Settings};
 use crate::kubernetes::clients::Clients;
 use crate::kubernetes::lease::LeaseSettings;
-use crate::prometheus::client::{Client, ClientError, Options};
-use crate::sim::api_server::{ApiServer, Refusal, Resource, resources};
-use crate::sim::faults::{Gate, Injector, OneShot, Spell};
+use crate::prometheus::client::{Client, Options};
+use crate::sim::api_server::{ApiServer, Resource, resources};
+use crate::sim::faults::{Gate, Injector};
 use crate::sim::prometheus::{ExporterPage, HonorLabels, KubeStatePage, Prometheus};
 use crate::sim::promises::{PromisesConfig, Shared as Promises, Violation};
-use crate::sim::world::{World, WorldPlan};
+use crate::sim::world::World;
 
 /// 2026-01-01T00:00:00Z, a Thursday: when simulations begin.
 pub const BEGINNING: i64 = 1_767_225_600;
 
 /// The actors of controllers have names that begin so.
 pub const CONTROLLER: &str = "controller";
-
-/// What a simulation is made of.
-pub struct Setup {
-    /// Nodes, workloads and budgets.
-    pub world: WorldPlan,
-    /// Chooses what is left to chance in the world.
-    pub seed: u64,
-    /// Rules.
-    pub rules: Vec<GpuFaultRule>,
-    /// Policies.
-    pub policies: Vec<RemediationPolicy>,
-    /// The wall time at the beginning.
-    pub origin: Timestamp,
-    /// How often controllers ask what guards and proofs ask, and rules without an interval of their own.
-    pub evaluation_interval: Duration,
-    /// Faults on the line.
-    pub spells: Vec<Spell>,
-    /// Faults of single calls.
-    pub one_shots: Vec<OneShot>,
-    /// How often Prometheus scrapes.
-    pub scrape_interval: Duration,
-    /// How long the Lease holds, how long its owner may act without a renewal, how often it is renewed.
-    pub lease: [Duration; 3],
-    /// Whether the promises are watched over.
-    pub watched: bool,
-}
-
-impl Setup {
-    /// The product's own settings and no faults on the line.
-    #[must_use]
-    pub fn new(world: WorldPlan, rules: GpuFaultRule, policy: RemediationPolicy) -> Self {
-        Self {
-            world,
-            seed: 0,
-            rules: vec![rules],
-            policies: vec![policy],
-            origin: Timestamp::from_second(BEGINNING).unwrap_or(Timestamp::UNIX_EPOCH),
-            evaluation_interval: Duration::from_secs(5),
-            spells: Vec::new(),
-            one_shots: Vec::new(),
-            scrape_interval: Duration::from_secs(1),
-            lease: [15, 10, 2].map(Duration::from_secs),
-            watched: true,
-        }
-    }
-}
-
-/// A simulation cannot begin.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// A rule or a policy is no JSON.
-    #[error("an object cannot be written as JSON")]
-    Json(#[from] serde_json::Error),
-    /// The API server refuses a rule or a policy.
-    #[error("the API server refuses {0}")]
-    Refused(String, #[source] Refusal),
-    /// The product's Prometheus client cannot be made.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-}
-
-/// What was waited for did not happen.
-#[derive(Debug, thiserror::Error)]
-#[error("{what}: not within {limit:?} of simulated time")]
-pub struct TooLate {
-    /// What was waited for.
-    pub what: String,
-    /// For how long.
-    pub limit: Duration,
-}
 
 /// One controller process.
 pub struct Process {

@@ -4,7 +4,7 @@ use super::*;
 use crate::api::GpuFault;
 use crate::api::Phase;
 use crate::sim::run::{block_on, shipped};
-use crate::sim::world::{Owner, Workload};
+use crate::sim::world::{Owner, Workload, WorldPlan};
 
 fn faults(simulation: &Simulation) -> Vec<GpuFault> {
     let store = simulation.api.store("observer");
