@@ -22,11 +22,17 @@ const SELDOM: SignedDuration = SignedDuration::from_secs(60);
 /// The same while an alert is pending: a restart then must know that it was seen a short while ago, or `for` begins anew.
 const WHILE_PENDING: SignedDuration = SignedDuration::from_secs(10);
 
+/// How often a write is tried again because the object was changed in between.
+const TRIES: usize = 5;
+
 /// Writes the status of one object.
 pub struct StatusWriter {
     api: Api<GpuFaultRule>,
     name: String,
     uid: Option<String>,
+    /// The version of the object that was seen last. It ties a write to this object: the API server does not look at the
+    /// UID in an apply of a status.
+    version: Option<String>,
     generation: Option<i64>,
     conditions: Vec<Condition>,
     written: Option<(Vec<RuleStatus>, Timestamp)>,
@@ -39,6 +45,7 @@ impl StatusWriter {
             api: Api::all(client),
             name: object.name_any(),
             uid: object.metadata.uid.clone(),
+            version: object.metadata.resource_version.clone(),
             generation: object.metadata.generation,
             conditions: object
                 .status
@@ -54,7 +61,8 @@ impl StatusWriter {
         &self.name
     }
 
-    /// Writes the states, if they are news or the last writing is long ago.
+    /// Writes the states, if they are news or the last writing is long ago. Nothing is written on another object of the same
+    /// name: whoever judges that one tells its state.
     ///
     /// # Errors
     ///
@@ -101,25 +109,42 @@ impl StatusWriter {
             conditions,
             rules,
         };
-        let patch = json!({
-            "apiVersion": "gpu-remediator.dev/v1alpha1",
-            "kind": "GpuFaultRule",
-            // The UID makes the write fail on another object of the same name.
-            "metadata": {"name": self.name, "uid": self.uid},
-            "status": status,
-        });
-        call(
-            "writing a rule's status",
-            self.api.patch_status(
-                &self.name,
-                &PatchParams::apply(FIELD_MANAGER).force(),
-                &Patch::Apply(&patch),
-            ),
-        )
-        .await?;
+        self.apply(&status).await?;
         self.conditions = status.conditions;
         self.written = Some((status.rules, now));
         Ok(())
+    }
+
+    async fn apply(&mut self, status: &GpuFaultRuleStatus) -> Result<(), ApiError> {
+        let mut tries = TRIES;
+        loop {
+            tries -= 1;
+            let patch = json!({
+                "apiVersion": "gpu-remediator.dev/v1alpha1",
+                "kind": "GpuFaultRule",
+                "metadata": {"name": self.name, "resourceVersion": self.version},
+                "status": status,
+            });
+            let parameters = PatchParams::apply(FIELD_MANAGER).force();
+            let patch = Patch::Apply(&patch);
+            let request = self.api.patch_status(&self.name, &parameters, &patch);
+            match call("writing a rule's status", request).await {
+                Ok(written) => {
+                    self.version = written.metadata.resource_version;
+                    return Ok(());
+                }
+                // Somebody has changed the object, or it is another one.
+                Err(error) if error.is_conflict() && tries > 0 => {}
+                Err(error) => return Err(error),
+            }
+            let found = call("reading a rule", self.api.get_metadata_opt(&self.name)).await?;
+            match found {
+                Some(found) if found.metadata.uid == self.uid => {
+                    self.version = found.metadata.resource_version;
+                }
+                _ => return Ok(()),
+            }
+        }
     }
 
     fn is_due(&self, rules: &[RuleStatus], now: Timestamp) -> bool {

@@ -3,10 +3,25 @@
 use std::future::Future;
 use std::time::Duration;
 
+use hyper::body::Bytes;
+use hyper::{Request, Response};
+use kube::client::{Body, ClientBuilder};
 use kube::{Client, Config};
+use tower::timeout::TimeoutLayer;
+use tower::{BoxError, Layer, Service};
+use tower_http::timeout::ResponseBodyTimeoutLayer;
 
 /// How long any call that is not a watch may take.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a request waits for the first byte of its answer. Watches and their first lists know no other bound: without
+/// it a request that is lost on the way leaves a cache as it was for ever, for kube's own idle timeout begins only with
+/// the stream, and the client sets no read timeout.
+pub const ANSWER_BEGINS_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long an answer may fall silent. The API server sends a bookmark on a quiet watch each minute; a connection that is
+/// silent for longer is dead, whatever the operating system believes.
+pub const LONGEST_SILENCE: Duration = Duration::from_secs(90);
 
 /// Two clients on the same configuration.
 #[derive(Clone)]
@@ -41,11 +56,37 @@ impl Clients {
         } else {
             Config::infer().await.map_err(ConnectError::Infer)?
         };
-        let watch = Client::try_from(config.clone()).map_err(ConnectError::Build)?;
-        let mut acting = config;
+        let mut acting = config.clone();
         acting.default_retry = false;
-        let act = Client::try_from(acting).map_err(ConnectError::Build)?;
-        Ok(Self { watch, act })
+        let client = |config: Config| {
+            let builder = ClientBuilder::try_from(config).map_err(ConnectError::Build)?;
+            let builder = builder.with_layer(&ResponseBodyTimeoutLayer::new(LONGEST_SILENCE));
+            Ok(builder
+                .with_layer(&TimeoutLayer::new(ANSWER_BEGINS_WITHIN))
+                .build())
+        };
+        Ok(Self {
+            watch: client(config)?,
+            act: client(acting)?,
+        })
+    }
+
+    /// Clients over a way to the API server of one's own, which are as impatient as the others.
+    pub fn over<S, B>(service: S) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<BoxError>,
+        B: hyper::body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let service = ResponseBodyTimeoutLayer::new(LONGEST_SILENCE).layer(service);
+        let service = TimeoutLayer::new(ANSWER_BEGINS_WITHIN).layer(service);
+        let client = Client::new(service, "default");
+        Self {
+            watch: client.clone(),
+            act: client,
+        }
     }
 }
 

@@ -88,6 +88,15 @@ pub async fn apply_of_a_status_writes_the_status_alone(ground: &Ground) {
         .expect(200);
     assert_eq!(same["metadata"]["uid"], made["metadata"]["uid"]);
     assert_eq!(version(&same), version(&told));
+    // Its resourceVersion is.
+    let mut old = status(&made["metadata"]["uid"]);
+    old["metadata"] = json!({"name": name, "resourceVersion": version(&made)});
+    ground
+        .patch(&path, APPLY, &old)
+        .await
+        .refused(409, "Conflict");
+    old["metadata"]["resourceVersion"] = json!(version(&told));
+    ground.patch(&path, APPLY, &old).await.expect(200);
     let none = ground.unique("none");
     let mut gone = status(&made["metadata"]["uid"]);
     gone["metadata"]["name"] = json!(none);

@@ -85,8 +85,8 @@ impl Line {
                     self.over = true;
                     return Some(Ok(expired()));
                 }
-                // What was sent meanwhile is lost; the client finds its connection dead.
-                Next::Apart => return Some(Err("connection timed out".into())),
+                // Nothing comes through this connection any more, and nobody tells the client so.
+                Next::Apart => return pending().await,
             }
         }
     }
@@ -157,7 +157,7 @@ impl Line {
                         self.ready.extend([frame, expired()]);
                         self.over = true;
                     }
-                    Next::Apart => return Err("connection timed out".into()),
+                    Next::Apart => return pending().await,
                     Next::Ended => self.ready.push_back(frame),
                 }
             }

@@ -23,4 +23,7 @@ pub use simulation::{Process, Simulation};
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
+mod outage_tests;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod random_tests;

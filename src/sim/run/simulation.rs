@@ -219,7 +219,6 @@ impl Simulation {
         let service = self
             .injector
             .service(identity, self.api.service(identity), gate);
-        let client = kube::Client::new(service, "default");
         let bad_line = self
             .injector
             .exchange(identity, self.prometheus.exchange(identity), gate);
@@ -247,10 +246,7 @@ impl Simulation {
             evaluation_interval: self.evaluation_interval,
         };
         let outside = Outside {
-            clients: Clients {
-                watch: client.clone(),
-                act: client,
-            },
+            clients: Clients::over(service),
             prometheus,
             clock: clock.clone(),
             server: None,
