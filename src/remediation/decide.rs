@@ -228,7 +228,17 @@ fn wait(draft: Draft, world: &World, reason: HoldReason) -> Decision {
         HoldReason::BudgetMaxUnavailable | HoldReason::BudgetMaxConcurrent => {
             draft.after(BUDGET_POLL)
         }
-        _ => draft.after(POLL),
+        _ => {
+            let (since, now) = (draft.status.active_at, draft.now());
+            let next = match &world.policy {
+                Some(policy) if proves_health => {
+                    let hold = policy.recovery.healthy.hold.as_signed();
+                    proof::next_look(since, draft.status.healthy_since, hold, now)
+                }
+                _ => proof::next_poll(since, now),
+            };
+            draft.after(next)
+        }
     }
 }
 
@@ -323,9 +333,10 @@ fn ended(fault: &Fault, world: &World, mut draft: Draft, now: Timestamp) -> Deci
     if left <= SignedDuration::ZERO && silent && !awaited {
         return draft.perform(Effect::Delete);
     }
-    let soon = awaited || world.rule == RuleFacts::Firing;
-    draft.after(if soon {
+    draft.after(if awaited {
         POLL
+    } else if world.rule == RuleFacts::Firing {
+        proof::next_poll(Some(ended_at), now)
     } else {
         left.clamp(POLL, SignedDuration::from_secs(600))
     })

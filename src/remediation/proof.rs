@@ -7,6 +7,38 @@ use super::world::Finding;
 /// Two looks that are further apart than this leave a gap: what happened in between is unknown.
 pub const LONGEST_GAP: SignedDuration = SignedDuration::from_secs(15);
 
+/// The shortest time between two questions of one fault.
+pub const SHORTEST_POLL: SignedDuration = SignedDuration::from_secs(1);
+
+/// The longest time between two questions while one waits for the answer to change. Metrics are seldom newer than that.
+pub const LONGEST_POLL: SignedDuration = SignedDuration::from_secs(5);
+
+/// The longest time between two questions while a proof holds: with the time that an answer may take it must stay well
+/// below [`LONGEST_GAP`].
+const LONGEST_POLL_OF_A_PROOF: SignedDuration = SignedDuration::from_secs(2);
+
+/// How long to wait before the next question, given since when the answer has been waited for: a tenth of that, so that
+/// what comes soon is seen at once, and what takes hours does not cost Prometheus a query each second.
+pub fn next_poll(waiting_since: Option<Timestamp>, now: Timestamp) -> SignedDuration {
+    let waited = waiting_since.map_or(SignedDuration::ZERO, |since| now.duration_since(since));
+    (waited / 10).clamp(SHORTEST_POLL, LONGEST_POLL)
+}
+
+/// The same for a proof that must hold for a time: it is looked at when that time is over.
+pub fn next_look(
+    waiting_since: Option<Timestamp>,
+    proven_since: Option<Timestamp>,
+    hold: SignedDuration,
+    now: Timestamp,
+) -> SignedDuration {
+    let next = next_poll(waiting_since, now);
+    proven_since.map_or(next, |since| {
+        let left = hold - now.duration_since(since);
+        let next = next.min(LONGEST_POLL_OF_A_PROOF);
+        next.min(left.max(SignedDuration::from_millis(100)))
+    })
+}
+
 /// Since when the proof has held, given since when it had held before this finding. An answer that has grown old proves
 /// nothing about now.
 pub fn since(before: Option<Timestamp>, finding: &Finding, now: Timestamp) -> Option<Timestamp> {
@@ -65,6 +97,27 @@ mod tests {
             SignedDuration::from_secs(3),
             &finding(Some(true), 7, Some(6))
         ));
+    }
+
+    #[test]
+    fn what_takes_long_is_asked_for_less_often() {
+        let seconds = |waited: i64| next_poll(Some(at(0)), at(waited)).as_secs();
+        assert_eq!(next_poll(None, at(5)), SHORTEST_POLL);
+        assert_eq!([0, 5, 30, 50, 9999].map(seconds), [1, 1, 3, 5, 5]);
+        // A clock that was set back.
+        assert_eq!(next_poll(Some(at(500)), at(5)), SHORTEST_POLL);
+    }
+
+    #[test]
+    fn a_proof_is_looked_at_without_a_gap_and_when_its_time_is_over() {
+        let hold = SignedDuration::from_secs(60);
+        let next = |since: i64, now: i64| next_look(Some(at(0)), Some(at(since)), hold, at(now));
+        assert_eq!(next(900, 901), SignedDuration::from_secs(2));
+        assert_eq!(next(900, 959), SignedDuration::from_secs(1));
+        assert_eq!(next(900, 960), SignedDuration::from_millis(100));
+        assert_eq!(next_look(Some(at(0)), None, hold, at(900)), LONGEST_POLL);
+        // Even where each answer takes ten seconds.
+        assert!(LONGEST_POLL_OF_A_PROOF + SignedDuration::from_secs(10) < LONGEST_GAP);
     }
 
     #[test]

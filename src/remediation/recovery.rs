@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::decide::{POLL, holds_mark};
+use super::decide::holds_mark;
 use super::decision::{Decision, Effect, Next, Observation};
 use super::draft::Draft;
 use super::proof;
@@ -40,7 +40,7 @@ pub(super) fn prove(
     let Some(policy) = &world.policy else {
         let message = "The policy is gone, and with it the proof of health; create it again, or delete this fault";
         draft.reason("PolicyNotFound", message);
-        return draft.after(POLL);
+        return draft.after(proof::LONGEST_POLL);
     };
     let Some(finding) = &world.health else {
         draft.reason("ProvingHealth", "The health query has not been asked yet");
@@ -67,8 +67,10 @@ pub(super) fn prove(
     };
     draft.condition(conditions::HEALTHY, finding.holds, word, &sentence);
     draft.reason(word, sentence);
-    if !proof::is_complete(since, policy.recovery.healthy.hold.as_signed(), finding) {
-        return draft.after(POLL);
+    let hold = policy.recovery.healthy.hold.as_signed();
+    if !proof::is_complete(since, hold, finding) {
+        let waiting_since = draft.status.timeline.handled_at;
+        return draft.after(proof::next_look(waiting_since, since, hold, now));
     }
     let message = format!(
         "Health has been proven for {}",

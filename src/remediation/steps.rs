@@ -297,7 +297,11 @@ fn verify(
         None => format!("The verification query has no answer: {}", finding.detail),
     };
     draft.reason("Verifying", state);
-    Break(draft.after(POLL))
+    let waiting_since = Some(draft.status.attempts[attempt].started_at);
+    let hold = parameters.hold.as_signed();
+    let left = parameters.timeout.as_signed() - elapsed(&draft.status.attempts[attempt], now);
+    let next = proof::next_look(waiting_since, since, hold, now);
+    Break(draft.after(next.min(left.max(proof::SHORTEST_POLL))))
 }
 
 /// A guard holds an admitted fault. A stop guard undoes what has displaced no pod yet.
@@ -337,7 +341,8 @@ fn held(
         conditions::PAUSED
     };
     draft.hold(condition, true, reason, message);
-    draft.after(POLL)
+    let since = attempt.and_then(|index| draft.status.attempts[index].held_since);
+    draft.after(proof::next_poll(since, now))
 }
 
 /// Nothing holds the attempt any more: the time of the hold does not count against its deadline.

@@ -30,14 +30,10 @@ impl QueryRequest {
     /// Reads the parameters out of an address and a form.
     #[must_use]
     pub fn new(method: Method, path: &str, query: &str, form: &[u8]) -> Self {
-        let form = String::from_utf8_lossy(form);
         let mut parameters = Vec::new();
-        for encoded in [form.as_ref(), query] {
-            if let Ok(mut url) = reqwest::Url::parse("http://localhost/") {
-                url.set_query(Some(encoded));
-                let pairs = url.query_pairs().filter(|(name, _)| !name.is_empty());
-                parameters.extend(pairs.map(|(a, b)| (a.into_owned(), b.into_owned())));
-            }
+        for encoded in [form, query.as_bytes()] {
+            let pairs = form_urlencoded::parse(encoded).filter(|(name, _)| !name.is_empty());
+            parameters.extend(pairs.map(|(a, b)| (a.into_owned(), b.into_owned())));
         }
         Self {
             method,
@@ -264,6 +260,11 @@ fn time(name: &str, text: &str) -> Result<i64, Failure> {
 fn duration(name: &str, text: &str) -> Result<i64, Failure> {
     if let Ok(seconds) = text.parse() {
         return rounded(name, seconds, text);
+    }
+    // Clients say this in each request, and the reader of durations takes its time.
+    let milliseconds = text.strip_suffix("ms").and_then(|n| n.parse::<u32>().ok());
+    if let Some(milliseconds) = milliseconds {
+        return Ok(milliseconds.into());
     }
     let parsed = promql_parser::util::parse_duration(text).ok();
     parsed

@@ -43,6 +43,19 @@ struct Run {
     course: Course,
 }
 
+/// The part of a run that lies in a window.
+pub(super) struct Stretch {
+    /// The time of its first sample.
+    pub(super) first: i64,
+    /// The time of its last one.
+    pub(super) last: i64,
+    /// Whether all have the same value.
+    pub(super) is_constant: bool,
+    /// The value of the first.
+    pub(super) value: f64,
+    course: Course,
+}
+
 /// One series.
 #[derive(Debug)]
 pub(super) struct Series {
@@ -201,9 +214,30 @@ impl Database {
     pub(super) fn samples(
         &self,
         id: Id,
-        (after, until): (i64, i64),
+        window: (i64, i64),
         thin: bool,
         mut each: impl FnMut(i64, f64),
+    ) {
+        self.stretches(id, window, |stretch| {
+            let step = if thin && stretch.is_constant {
+                (stretch.last - stretch.first).max(1)
+            } else {
+                self.interval
+            };
+            let mut at = stretch.first;
+            while at <= stretch.last {
+                each(at, stretch.course.value(at - stretch.first));
+                at += step;
+            }
+        });
+    }
+
+    /// Gives what each run has after `after` and not after `until` to `each`.
+    pub(super) fn stretches(
+        &self,
+        id: Id,
+        (after, until): (i64, i64),
+        mut each: impl FnMut(Stretch),
     ) {
         let runs = &self.series[id].runs;
         let begin = runs.partition_point(|run| self.end_of(run) <= after);
@@ -214,18 +248,18 @@ impl Database {
             if first > last {
                 continue;
             }
-            let last = first + (last - first) / self.interval * self.interval;
-            let constant = matches!(run.course, Course::Constant(_));
-            let step = if thin && constant {
-                (last - first).max(1)
-            } else {
-                self.interval
+            let value = run.course.value(first - run.first);
+            let (is_constant, course) = match run.course {
+                Course::Constant(_) => (true, Course::Constant(value)),
+                Course::FollowsTime(_) => (false, Course::FollowsTime(value)),
             };
-            let mut at = first;
-            while at <= last {
-                each(at, run.course.value(at - run.first));
-                at += step;
-            }
+            each(Stretch {
+                first,
+                last: first + (last - first) / self.interval * self.interval,
+                is_constant,
+                value,
+                course,
+            });
         }
     }
 

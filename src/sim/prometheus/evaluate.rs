@@ -43,6 +43,23 @@ pub enum Value {
     Matrix(Vec<(Labels, Vec<Point>)>),
 }
 
+impl Value {
+    /// The same at another time. The points of a matrix keep theirs.
+    pub(super) fn at(&self, at: i64) -> Self {
+        let moved = |point: &Point| Point { at, ..*point };
+        match self {
+            Self::Scalar(point) => Self::Scalar(moved(point)),
+            Self::Vector(series) => {
+                let moved = series
+                    .iter()
+                    .map(|(labels, point)| (labels.clone(), moved(point)));
+                Self::Vector(moved.collect())
+            }
+            Self::String(..) | Self::Matrix(_) => self.clone(),
+        }
+    }
+}
+
 /// Why there is no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
@@ -100,12 +117,27 @@ impl Evaluator {
     }
 
     fn at(&self, plan: &Arc<Plan>, times: Times) -> Result<Value, Failure> {
+        let mut sight = None;
         if plan.value_type == ValueType::Vector {
             let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
             if plan.is_plainly_empty(&database, times.at) {
                 return Ok(Value::Vector(Vec::new()));
             }
+            sight = plan.remembered.sight(&plan.selectors, &database, times.at);
         }
+        if let Some(known) = &sight
+            && let Some(value) = plan.remembered.recall(known, times.at)
+        {
+            return Ok(value);
+        }
+        let value = self.anew(plan, times)?;
+        if let Some(sight) = sight {
+            plan.remembered.keep(sight, &value);
+        }
+        Ok(value)
+    }
+
+    fn anew(&self, plan: &Arc<Plan>, times: Times) -> Result<Value, Failure> {
         let text = plan.text(times).map_err(Failure::Execution)?;
         let view = View {
             database: Arc::clone(&self.database),

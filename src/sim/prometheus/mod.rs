@@ -27,6 +27,7 @@ mod exporter_page;
 mod exposition;
 mod kube_state_page;
 mod plan;
+mod remembered;
 mod scrape;
 mod serve;
 mod times;

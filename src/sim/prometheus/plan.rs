@@ -10,6 +10,7 @@ use promql_parser::parser::value::ValueType;
 use promql_parser::parser::{Expr, VectorSelector};
 
 use super::database::{Database, Id, is_stale};
+use super::remembered::Remembered;
 use super::times::{Times, fix_times, milliseconds, offset};
 use crate::rules::promql;
 
@@ -58,6 +59,9 @@ pub(super) struct Selector {
     named: bool,
     matchers: Vec<Matcher>,
     pub(super) wants: Wants,
+    /// How far back it looks, and from how long ago, in milliseconds.
+    range: i64,
+    offset: i64,
     found: Mutex<Found>,
 }
 
@@ -80,6 +84,12 @@ impl Selector {
         }
         found.looked_at = ids.len();
         found.ids.iter().for_each(|id| each(*id));
+    }
+
+    /// After when and until when it looks for samples, asked at a time.
+    pub(super) fn window(&self, at: i64) -> (i64, i64) {
+        let until = at.saturating_sub(self.offset);
+        (until.saturating_sub(self.range), until)
     }
 
     fn has_samples(&self, database: &Database, (after, until): (i64, i64)) -> bool {
@@ -128,6 +138,8 @@ pub(super) struct Plan {
     pub(super) value_type: ValueType,
     /// Whether the order of the result means something.
     pub(super) ordered: bool,
+    /// Results that hold as long as the samples look the same.
+    pub(super) remembered: Remembered,
 }
 
 impl Plan {
@@ -170,7 +182,9 @@ impl Plan {
             Expr::Call(call) => NAMED.contains(&call.func.name),
             expr => !matches!(expr, Expr::Unary(_)),
         };
+        let knows_time = timed || !Remembered::depends_on_samples_alone(&expr);
         Ok(Self {
+            remembered: Remembered::new(!knows_time),
             expr,
             text,
             named,
@@ -223,17 +237,16 @@ impl Plan {
 
     fn is_empty(&self, expr: &Expr, database: &Database, at: i64) -> bool {
         let empty = |part: &Expr| self.is_empty(part, database, at);
-        let selects_none = |selector: &VectorSelector, range: i64| {
+        let selects_none = |selector: &VectorSelector| {
             let name = selector.name.as_deref().unwrap_or_default();
-            let until = at.saturating_sub(offset(selector.offset.as_ref()));
             selector.at.is_none()
-                && self.selector(name).is_some_and(|selector| {
-                    !selector.has_samples(database, (until.saturating_sub(range), until))
-                })
+                && self
+                    .selector(name)
+                    .is_some_and(|selector| !selector.has_samples(database, selector.window(at)))
         };
         match expr {
-            Expr::VectorSelector(selector) => selects_none(selector, LOOKBACK),
-            Expr::MatrixSelector(matrix) => selects_none(&matrix.vs, milliseconds(matrix.range)),
+            Expr::VectorSelector(selector) => selects_none(selector),
+            Expr::MatrixSelector(matrix) => selects_none(&matrix.vs),
             Expr::Paren(paren) => empty(&paren.expr),
             Expr::Unary(unary) => empty(&unary.expr),
             Expr::Aggregate(aggregate) => empty(&aggregate.expr),
@@ -260,7 +273,7 @@ fn mark(
     named: bool,
     found: &mut Vec<Selector>,
 ) -> Result<(), String> {
-    let mut add = |selector: &mut VectorSelector, wants: Wants| {
+    let mut add = |selector: &mut VectorSelector, wants: Wants, range: i64| {
         if !selector.matchers.or_matchers.is_empty() {
             return Err("`or` between matchers is not PromQL".to_owned());
         }
@@ -278,18 +291,18 @@ fn mark(
             named,
             matchers,
             wants,
+            range,
+            offset: offset(selector.offset.as_ref()),
             found: found_none,
         });
         Ok(())
     };
     match expr {
-        Expr::VectorSelector(selector) => add(selector, Wants::Latest),
+        Expr::VectorSelector(selector) => add(selector, Wants::Latest, LOOKBACK),
         Expr::MatrixSelector(matrix) => {
             let thin = function.is_some_and(|name| THIN.contains(&name));
-            add(
-                &mut matrix.vs,
-                if thin { Wants::Changes } else { Wants::All },
-            )
+            let wants = if thin { Wants::Changes } else { Wants::All };
+            add(&mut matrix.vs, wants, milliseconds(matrix.range))
         }
         Expr::Aggregate(aggregate) => {
             if let Some(param) = &mut aggregate.param {

@@ -48,19 +48,10 @@ fn query(request: &reqwest::Request) -> Option<String> {
         return None;
     }
     let form = request.body().and_then(reqwest::Body::as_bytes);
-    let form = form.unwrap_or_default();
-    let mut all = request.url().query_pairs();
-    let in_address = all
-        .find(|(name, _)| name == "query")
-        .map(|(_, v)| v.into_owned());
-    // A form is written as the query of an address.
-    let mut address = request.url().clone();
-    address.set_query(std::str::from_utf8(form).ok());
-    let in_form = address
-        .query_pairs()
-        .find(|(name, _)| name == "query")
-        .map(|(_, v)| v.into_owned());
-    in_form.or(in_address)
+    let in_address = request.url().query().unwrap_or_default().as_bytes();
+    let all = [form.unwrap_or_default(), in_address].map(form_urlencoded::parse);
+    let query = all.into_iter().flatten().find(|(name, _)| name == "query");
+    query.map(|(_, value)| value.into_owned())
 }
 
 fn read(answer: &Response<Vec<u8>>) -> Option<Answer> {
