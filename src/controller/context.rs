@@ -17,6 +17,7 @@ use crate::kubernetes::clients::Clients;
 use crate::kubernetes::events::Events;
 use crate::kubernetes::lease::Leadership;
 use crate::prometheus::client::Client as Prometheus;
+use crate::prometheus::condition::Conditions;
 use crate::remediation::world::RuleFacts;
 use crate::slo::matching::OwnerState;
 
@@ -34,6 +35,8 @@ pub struct Context {
     pub pods: PodWatches,
     /// The judge.
     pub prometheus: Prometheus,
+    /// Proofs that have been taken apart.
+    pub conditions: Conditions,
     /// What guards said lately.
     pub guards: GuardBook,
     /// Events.

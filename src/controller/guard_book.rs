@@ -17,11 +17,10 @@ use crate::api::conditions;
 use crate::api::names;
 use crate::api::policy::{Guard, RemediationPolicyStatus};
 use crate::api::{RemediationPolicy, RemediationPolicySpec};
-use crate::guards::condition::Condition;
 use crate::guards::truth::{Truth, Verdict};
 use crate::kubernetes::clients::{ApiError, call};
 use crate::prometheus::client::Client as Prometheus;
-use crate::prometheus::condition::ask;
+use crate::prometheus::condition::{Conditions, ask};
 use crate::remediation::world::GuardFindings;
 
 /// How long an answer serves: many faults of one policy ask within the same second.
@@ -32,6 +31,7 @@ const FRESH: Duration = Duration::from_millis(900);
 pub struct GuardBook {
     prometheus: Prometheus,
     metrics: Metrics,
+    conditions: Conditions,
     /// The outer lock is never held while Prometheus is asked.
     answers: Mutex<HashMap<String, Arc<Mutex<Option<Answered>>>>>,
 }
@@ -48,6 +48,7 @@ impl GuardBook {
         Self {
             prometheus,
             metrics,
+            conditions: Conditions::default(),
             answers: Mutex::default(),
         }
     }
@@ -153,7 +154,7 @@ impl GuardBook {
         now: Timestamp,
     ) -> Vec<(String, Verdict)> {
         join_all(guards.iter().map(async |guard| {
-            let verdict = ask(&self.prometheus, &Condition::guard(&guard.expr), now).await;
+            let verdict = ask(&self.prometheus, &self.conditions.guard(&guard.expr), now).await;
             let labels = GuardLabels {
                 policy: policy.to_string(),
                 guard: guard.name.clone(),

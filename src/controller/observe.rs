@@ -16,7 +16,6 @@ use crate::api::fault_status::Outcome;
 use crate::api::policy::{Mode, Step};
 use crate::api::{Phase, RemediationPolicySpec};
 use crate::guards::budget::Usage;
-use crate::guards::condition::Condition;
 use crate::guards::truth::Truth;
 use crate::kubernetes::clients::ApiError;
 use crate::kubernetes::nodes::NodeError;
@@ -200,7 +199,7 @@ async fn proof(
     let (holds, detail) = match expanded {
         Err(error) => (None, error),
         Ok(query) => {
-            let verdict = ask(&ctx.prometheus, &Condition::proof(&query), now).await;
+            let verdict = ask(&ctx.prometheus, &ctx.conditions.proof(&query), now).await;
             let holds = match verdict.truth {
                 Truth::True => Some(true),
                 Truth::False => Some(false),

@@ -32,6 +32,7 @@ use crate::kubernetes::clients::{Clients, ConnectError};
 use crate::kubernetes::events::Events;
 use crate::kubernetes::lease::{self, LeaseSettings, SettingsError};
 use crate::prometheus::client::{Client as Prometheus, ClientError, Options};
+use crate::prometheus::condition::Conditions;
 use crate::telemetry;
 
 /// How many faults are reconciled at once. Each holds at most a handful of connections.
@@ -153,6 +154,7 @@ pub async fn run_in(
         caches: Arc::clone(&caches),
         pods: PodWatches::new(clients.watch.clone(), nudges.clone()),
         prometheus: prometheus.clone(),
+        conditions: Conditions::default(),
         guards: GuardBook::new(prometheus.clone(), metrics.clone()),
         events: Events::start(
             clients.act.clone(),

@@ -15,7 +15,7 @@ pub const LONGEST_POLL: SignedDuration = SignedDuration::from_secs(5);
 
 /// The longest time between two questions while a proof holds: with the time that an answer may take it must stay well
 /// below [`LONGEST_GAP`].
-const LONGEST_POLL_OF_A_PROOF: SignedDuration = SignedDuration::from_secs(2);
+const LONGEST_POLL_OF_A_PROOF: SignedDuration = SignedDuration::from_secs(4);
 
 /// How long to wait before the next question, given since when the answer has been waited for: a tenth of that, so that
 /// what comes soon is seen at once, and what takes hours does not cost Prometheus a query each second.
@@ -112,7 +112,7 @@ mod tests {
     fn a_proof_is_looked_at_without_a_gap_and_when_its_time_is_over() {
         let hold = SignedDuration::from_secs(60);
         let next = |since: i64, now: i64| next_look(Some(at(0)), Some(at(since)), hold, at(now));
-        assert_eq!(next(900, 901), SignedDuration::from_secs(2));
+        assert_eq!(next(900, 901), SignedDuration::from_secs(4));
         assert_eq!(next(900, 959), SignedDuration::from_secs(1));
         assert_eq!(next(900, 960), SignedDuration::from_millis(100));
         assert_eq!(next_look(Some(at(0)), None, hold, at(900)), LONGEST_POLL);

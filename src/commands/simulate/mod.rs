@@ -1,5 +1,6 @@
 //! `gpu-remediator simulate`: random days of simulated clusters, by seed.
 
+mod crash_points;
 mod quiet_day;
 mod seeds;
 mod serve;
@@ -21,7 +22,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "N", value_parser = days_of, default_value = "1")]
     pub days: f64,
 
-    /// How many seeds are played at once.
+    /// How many seeds or crash points are played at once.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: u16,
 
@@ -29,12 +30,16 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "jobs"])]
     pub replay: Option<u64>,
 
+    /// Tells one story again and again, with the controller dying before and after each of its calls.
+    #[arg(long, conflicts_with_all = ["seeds", "replay"])]
+    pub crash_points: bool,
+
     /// Plays one day in which nothing happens, with the shipped rules, and tells how long that took.
-    #[arg(long, conflicts_with_all = ["seeds", "jobs", "replay"])]
+    #[arg(long, conflicts_with_all = ["seeds", "jobs", "replay", "crash_points"])]
     pub quiet_day: bool,
 
     /// Serves a cluster at the pace of the machine's clock, for measurements of a controller, until it is interrupted.
-    #[arg(long, conflicts_with_all = ["seeds", "jobs", "replay", "quiet_day"])]
+    #[arg(long, conflicts_with_all = ["seeds", "jobs", "replay", "crash_points", "quiet_day"])]
     pub serve: bool,
 
     /// Nodes of `--quiet-day` and `--serve`.
@@ -101,6 +106,8 @@ pub async fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
     let done = tokio::task::spawn_blocking(move || {
         if args.quiet_day {
             quiet_day::run(args.nodes)
+        } else if args.crash_points {
+            crash_points::run(args.jobs)
         } else if let Some(seed) = args.replay {
             seeds::replay(seed, args.days)
         } else {
@@ -108,6 +115,14 @@ pub async fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
         }
     });
     done.await?
+}
+
+fn code(all_hold: bool) -> ExitCode {
+    if all_hold {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 #[cfg(test)]

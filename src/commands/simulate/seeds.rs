@@ -100,7 +100,7 @@ pub(super) fn run(seeds: &RangeInclusive<u64>, days: f64, jobs: u16) -> anyhow::
         sum.checks,
         sum.checks as f64 / seconds
     );
-    Ok(code(sum.broken.is_empty()))
+    Ok(super::code(sum.broken.is_empty()))
 }
 
 impl Sum {
@@ -130,15 +130,7 @@ pub(super) fn replay(seed: u64, days: f64) -> anyhow::Result<ExitCode> {
         println!("{}", line(violation));
     }
     println!("digest {}", outcome.digest);
-    Ok(code(outcome.broken().is_none()))
-}
-
-fn code(all_hold: bool) -> ExitCode {
-    if all_hold {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    Ok(super::code(outcome.broken().is_none()))
 }
 
 /// The plan made small, and what it breaks.

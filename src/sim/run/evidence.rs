@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt};
 use hyper::Response;
-use serde_json::Value;
+use serde::Deserialize;
 
 use crate::clock::Clock;
 use crate::prometheus::client::Exchange;
@@ -54,31 +54,49 @@ fn query(request: &reqwest::Request) -> Option<String> {
     query.map(|(_, value)| value.into_owned())
 }
 
+/// A point: when, and the value as a text.
+type Point = (f64, String);
+
+#[derive(Deserialize)]
+struct Document {
+    status: String,
+    #[serde(default)]
+    warnings: Vec<String>,
+    #[serde(default, rename = "isPartial")]
+    is_partial: bool,
+    data: Data,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "resultType", content = "result", rename_all = "lowercase")]
+enum Data {
+    Scalar(Point),
+    Vector(Vec<One>),
+}
+
+#[derive(Deserialize)]
+struct One {
+    metric: Series,
+    value: Point,
+}
+
 fn read(answer: &Response<Vec<u8>>) -> Option<Answer> {
     if answer.status() != 200 {
         return None;
     }
-    let document: Value = serde_json::from_slice(answer.body()).ok()?;
-    let warned = document["warnings"]
-        .as_array()
-        .is_some_and(|w| !w.is_empty());
-    if document["status"] != "success" || warned || document["isPartial"] == true {
+    let document: Document = serde_json::from_slice(answer.body()).ok()?;
+    if document.status != "success" || !document.warnings.is_empty() || document.is_partial {
         return None;
     }
-    let data = &document["data"];
-    let is_number = |point: &Value| {
-        let text = point[1].as_str()?;
-        let number: f64 = text.parse().ok()?;
-        (!number.is_nan()).then_some(())
+    let is_number = |point: &Point| {
+        let number: Option<f64> = point.1.parse().ok();
+        number.is_some_and(|number| !number.is_nan())
     };
-    if data["resultType"] == "scalar" {
-        is_number(&data["result"])?;
-        return Some(Answer::Sound(vec![Series::new()]));
+    match document.data {
+        Data::Scalar(point) => is_number(&point).then(|| Answer::Sound(vec![Series::new()])),
+        Data::Vector(all) => {
+            let sound = all.iter().all(|one| is_number(&one.value));
+            sound.then(|| Answer::Sound(all.into_iter().map(|one| one.metric).collect()))
+        }
     }
-    let mut series = Vec::new();
-    for one in data["result"].as_array()? {
-        is_number(&one["value"])?;
-        series.push(serde_json::from_value(one["metric"].clone()).ok()?);
-    }
-    Some(Answer::Sound(series))
 }
