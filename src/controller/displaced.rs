@@ -147,3 +147,65 @@ fn is_young(pod: &PodView, fault: &Fault) -> bool {
         .zip(created)
         .is_some_and(|(first, created)| created + SignedDuration::from_secs(5) >= first)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::GpuFault;
+    use crate::controller::reconcile::fault;
+
+    fn fault_with(displaced: serde_json::Value) -> Fault {
+        let object: GpuFault = serde_json::from_value(json!({
+            "apiVersion": "gpu-remediator.dev/v1alpha1",
+            "kind": "GpuFault",
+            "metadata": {"name": "f", "uid": "u"},
+            "spec": {"nodeName": "a", "policyRef": {"name": "p"}},
+            "status": {"displacedPods": [displaced]},
+        }))
+        .unwrap();
+        fault(&object)
+    }
+
+    fn pod(created: &str) -> PodView {
+        serde_json::from_value(json!({
+            "metadata": {"name": "p", "creationTimestamp": created}, "spec": {"containers": []},
+        }))
+        .unwrap()
+    }
+
+    fn evicted(after: Option<&str>) -> Fault {
+        fault_with(json!({
+            "pod": {"namespace": "n", "name": "old", "uid": "1"},
+            "evictedAt": "2026-01-01T00:10:00Z", "evictedAfter": after,
+        }))
+    }
+
+    #[test]
+    fn a_replacement_is_no_older_than_the_eviction() {
+        let fault = evicted(None);
+        // Creation times have whole seconds, and come from another machine's clock.
+        assert!(is_young(&pod("2026-01-01T00:09:56Z"), &fault));
+        assert!(is_young(&pod("2026-01-01T00:11:00Z"), &fault));
+        assert!(!is_young(&pod("2026-01-01T00:09:00Z"), &fault));
+    }
+
+    /// The leader died between an accepted eviction and its answer, and the next one found the pod gone much later.
+    #[test]
+    fn where_the_answer_was_lost_a_replacement_may_be_as_old_as_the_attempt() {
+        let fault = evicted(Some("2026-01-01T00:08:00Z"));
+        assert!(is_young(&pod("2026-01-01T00:08:01Z"), &fault));
+        assert!(!is_young(&pod("2026-01-01T00:07:00Z"), &fault));
+    }
+
+    #[test]
+    fn nothing_evicted_has_no_replacement() {
+        let intended = json!({"pod": {"namespace": "n", "name": "old", "uid": "1"}});
+        assert!(!is_young(
+            &pod("2026-01-01T00:11:00Z"),
+            &fault_with(intended)
+        ));
+    }
+}

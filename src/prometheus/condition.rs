@@ -38,7 +38,12 @@ impl Conditions {
         self.known(Kind::Proof, expr, Condition::proof)
     }
 
-    fn known(&self, kind: Kind, expr: &str, read: impl FnOnce(&str) -> Condition) -> Arc<Condition> {
+    fn known(
+        &self,
+        kind: Kind,
+        expr: &str,
+        read: impl FnOnce(&str) -> Condition,
+    ) -> Arc<Condition> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (kind, expr.to_owned());
         if let Some(condition) = known.get(&key) {

@@ -85,7 +85,9 @@ impl Remembered {
         for selector in selectors {
             sight.push(END);
             let window = selector.window(at);
-            selector.each(database, |id| look(selector, database, id, window, &mut sight));
+            selector.each(database, |id| {
+                look(selector, database, id, window, &mut sight)
+            });
         }
         Some(sight)
     }

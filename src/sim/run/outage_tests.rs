@@ -127,9 +127,7 @@ fn rule(policy: &str) -> serde_json::Value {
 }
 
 fn states() -> Vec<RuleStatus> {
-    vec![
-        serde_json::from_value(json!({"group": "g", "alert": "A", "state": "Firing"})).unwrap(),
-    ]
+    vec![serde_json::from_value(json!({"group": "g", "alert": "A", "state": "Firing"})).unwrap()]
 }
 
 #[tokio::test(start_paused = true)]
