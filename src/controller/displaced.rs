@@ -33,10 +33,12 @@ pub(super) async fn root(
     Ok(root)
 }
 
-/// The displaced pods whose replacement is awaited.
+/// The displaced pods whose replacement is awaited. Nobody replaces a pod without an owner: its namespace is not watched.
 pub(super) fn awaited(fault: &Fault) -> impl Iterator<Item = &DisplacedPod> {
     let pods = fault.status.displaced_pods.iter();
-    pods.filter(|d| d.outcome == RescheduleOutcome::Awaited && d.evicted_at.is_some())
+    pods.filter(|d| {
+        d.outcome == RescheduleOutcome::Awaited && d.evicted_at.is_some() && d.owner.is_some()
+    })
 }
 
 /// Fills in who may be a replacement, who is one already, and what the owners want.
@@ -198,6 +200,17 @@ mod tests {
         let fault = evicted(Some("2026-01-01T00:08:00Z"));
         assert!(is_young(&pod("2026-01-01T00:08:01Z"), &fault));
         assert!(!is_young(&pod("2026-01-01T00:07:00Z"), &fault));
+    }
+
+    #[test]
+    fn a_pod_without_an_owner_is_awaited_by_nobody() {
+        assert_eq!(awaited(&evicted(None)).count(), 0);
+        let owned = fault_with(json!({
+            "pod": {"namespace": "n", "name": "old", "uid": "1"},
+            "owner": {"kind": "Deployment", "name": "d", "uid": "2"},
+            "evictedAt": "2026-01-01T00:10:00Z",
+        }));
+        assert_eq!(awaited(&owned).count(), 1);
     }
 
     #[test]

@@ -4,10 +4,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use kube::Client;
 use kube::api::Api;
 use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
 use tokio::task::AbortHandle;
 
@@ -79,11 +80,12 @@ impl PodWatches {
         Some(pods)
     }
 
-    /// The pod, as a watch that is open shows it.
+    /// The pod, as an open watch on its node shows it. The watches on namespaces keep less of each.
     pub fn find(&self, pod: &PodRef) -> Option<Arc<PodView>> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let key = ObjectRef::new(&pod.name).within(&pod.namespace);
-        open.values().find_map(|w| {
+        let on_nodes = open.iter().filter(|(s, _)| matches!(s, Scope::Node(_)));
+        on_nodes.map(|(_, watch)| watch).find_map(|w| {
             w.pods
                 .get(&key)
                 .filter(|p| p.metadata.uid.as_deref() == Some(&pod.uid))
@@ -119,8 +121,24 @@ impl PodWatches {
         let (pods, writer) = reflector::store();
         let subscribers = Arc::new(Mutex::new(BTreeSet::<String>::new()));
         let (nudges, told, ready) = (self.nudges.clone(), Arc::clone(&subscribers), pods.clone());
+        let trim = match scope {
+            Scope::Node(_) => PodView::trim,
+            Scope::Namespace(_) => PodView::trim_for_following,
+        };
+        // Of the pods that nobody owns none is a replacement.
+        let wants_unowned = matches!(scope, Scope::Node(_));
         let stream = watcher(api, config)
-            .modify(PodView::trim)
+            .modify(trim)
+            .try_filter_map(move |event| async move {
+                Ok(match event {
+                    Event::InitApply(pod) if !wants_unowned && !pod.is_owned() => None,
+                    // It may have been owned before.
+                    Event::Apply(pod) if !wants_unowned && !pod.is_owned() => {
+                        Some(Event::Delete(pod))
+                    }
+                    event => Some(event),
+                })
+            })
             .backoff(WatchBackoff::default())
             .reflect(writer);
         let scope = scope.clone();

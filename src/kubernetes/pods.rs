@@ -158,6 +158,41 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_for_following_says_as_much_about_a_replacement_as_the_whole_pod() {
+        let owner = |kind: &str| {
+            json!([{"apiVersion": "v1", "kind": kind, "name": "o", "uid": "u", "controller": true},
+                {"apiVersion": "v1", "kind": "Other", "name": "x", "uid": "v"}])
+        };
+        let statuses = [
+            json!({"phase": "Running", "conditions": [
+                {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+                {"type": "Initialized", "status": "True"}], "containerStatuses": [{"state": {"running": {}}}]}),
+            json!({"phase": "Pending", "conditions": [
+                {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}),
+            json!({"containerStatuses": [{"state": {"running": {}}}, {"state": {"waiting": {"reason": "ErrImagePull"}}}]}),
+            json!({"phase": "Failed"}),
+        ];
+        for kind in ["ReplicaSet", "StatefulSet", "Job"] {
+            for status in &statuses {
+                let whole = pod(json!({
+                    "metadata": {"name": "p", "namespace": "n", "uid": "1", "ownerReferences": owner(kind),
+                        "creationTimestamp": "2026-01-01T00:00:00Z", "annotations": {"a": "b"},
+                        "labels": {"app": "x", "batch.kubernetes.io/job-completion-index": "3"}},
+                    "spec": {"nodeName": "a", "schedulingGates": [{"name": "g"}],
+                        "containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+                    "status": status,
+                }));
+                let mut kept = whole.clone();
+                kept.trim_for_following();
+                assert!(kept.spec.containers.is_empty() && kept.is_owned());
+                assert_eq!(controller(&kept), controller(&whole));
+                assert_eq!(candidate(&kept, None), candidate(&whole, None));
+            }
+        }
+        assert!(!pod(json!({"metadata": {"name": "p"}})).is_owned());
+    }
+
+    #[test]
     fn daemons_static_pods_and_protected_namespaces_stay() {
         let owned = |kind: &str| {
             let owner = json!([{"apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "u", "controller": true}]);

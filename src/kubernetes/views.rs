@@ -213,6 +213,39 @@ impl PodView {
             .retain(|c| matches!(c.type_.as_str(), "Ready" | "PodScheduled"));
     }
 
+    /// Drops what a drain looks at and a search for replacements does not: a namespace may have very many pods. What is left
+    /// of a pod that nobody owns is of no use: see [`PodView::is_owned`].
+    pub fn trim_for_following(&mut self) {
+        self.trim();
+        self.metadata.annotations = None;
+        self.metadata.finalizers = None;
+        let slot = "batch.kubernetes.io/job-completion-index";
+        self.metadata.labels = self.metadata.labels.take().map(|labels| {
+            labels
+                .into_iter()
+                .filter(|(name, _)| name == slot)
+                .collect()
+        });
+        if let Some(owners) = &mut self.metadata.owner_references {
+            owners.retain(|owner| owner.controller == Some(true));
+        }
+        self.spec.containers = Vec::new();
+        self.spec.init_containers = Vec::new();
+        self.spec.resource_claims = Vec::new();
+        self.status.resource_claim_statuses = Vec::new();
+        self.status
+            .container_statuses
+            .retain(|container| container.state.waiting.is_some());
+        self.status.container_statuses.shrink_to_fit();
+        self.status.conditions.shrink_to_fit();
+    }
+
+    /// A controller runs it, and would replace it.
+    pub fn is_owned(&self) -> bool {
+        let mut owners = self.metadata.owner_references.iter().flatten();
+        owners.any(|owner| owner.controller == Some(true))
+    }
+
     /// The condition of that type.
     pub fn condition(&self, type_: &str) -> Option<&ConditionView> {
         self.status.conditions.iter().find(|c| c.type_ == type_)

@@ -26,4 +26,7 @@ pub use simulation::{Process, Simulation};
 mod outage_tests;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
+mod pod_watches_tests;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod random_tests;
