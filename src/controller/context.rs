@@ -18,6 +18,7 @@ use crate::kubernetes::events::Events;
 use crate::kubernetes::lease::Leadership;
 use crate::prometheus::client::Client as Prometheus;
 use crate::prometheus::condition::Conditions;
+use crate::remediation::proof::Watched;
 use crate::remediation::world::RuleFacts;
 use crate::slo::matching::OwnerState;
 
@@ -69,7 +70,7 @@ pub struct Memory {
 
 #[derive(Default)]
 struct Inner {
-    asked: HashMap<(String, &'static str), Timestamp>,
+    watched: HashMap<(String, &'static str), Watched>,
     retry_after: HashMap<String, Timestamp>,
     refused: HashMap<String, String>,
     failures: HashMap<String, u32>,
@@ -91,14 +92,22 @@ impl Memory {
         change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A question about a fault is asked now; answers when it was asked before.
-    pub fn asked(
+    /// A question about a fault was answered; answers since when each look has said that it holds.
+    pub fn looked(
         &self,
         fault_uid: &str,
         question: &'static str,
-        now: Timestamp,
+        query: &str,
+        holds: Option<bool>,
+        at: Timestamp,
     ) -> Option<Timestamp> {
-        self.with(|m| m.asked.insert((fault_uid.to_string(), question), now))
+        self.with(|m| {
+            let key = (fault_uid.to_string(), question);
+            let watched = Watched::after(m.watched.get(&key), query, holds, at);
+            let since = watched.unbroken_since;
+            m.watched.insert(key, watched);
+            since
+        })
     }
 
     /// The pod's eviction was refused for now.
@@ -222,7 +231,7 @@ impl Memory {
     /// Forgets all that belongs to a fault and its pods, and what has piled up about owners.
     pub fn forget(&self, fault: &str, fault_uid: &str, pods: &[&str]) {
         self.with(|m| {
-            m.asked.retain(|(uid, _), _| uid != fault_uid);
+            m.watched.retain(|(uid, _), _| uid != fault_uid);
             m.failures.remove(fault);
             m.rules.remove(fault);
             m.silent.remove(fault);

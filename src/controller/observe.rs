@@ -185,7 +185,6 @@ async fn proof(
     now: Timestamp,
     ctx: &Context,
 ) -> Finding {
-    let asked_before = ctx.memory.asked(&fault.uid, question, now);
     let gpu = fault.spec.gpu.clone().unwrap_or_default();
     let variables = PolicyVariables {
         node: fault.spec.node_name.clone(),
@@ -196,8 +195,8 @@ async fn proof(
     let expanded = Template::parse(expr, Dialect::Policy)
         .map_err(|e| e.to_string())
         .and_then(|t| t.expand_query(&variables).map_err(|e| e.to_string()));
-    let (holds, detail) = match expanded {
-        Err(error) => (None, error),
+    let (query, holds, detail) = match expanded {
+        Err(error) => (String::new(), None, error),
         Ok(query) => {
             let verdict = ask(&ctx.prometheus, &ctx.conditions.proof(&query), now).await;
             let holds = match verdict.truth {
@@ -205,14 +204,15 @@ async fn proof(
                 Truth::False => Some(false),
                 Truth::Unknown => None,
             };
-            (holds, verdict.detail)
+            (query, holds, verdict.detail)
         }
     };
+    let unbroken_since = (ctx.memory).looked(&fault.uid, question, &query, holds, now);
     Finding {
         holds,
         detail,
         asked_at: now,
-        asked_before,
+        unbroken_since,
     }
 }
 

@@ -39,17 +39,41 @@ pub fn next_look(
     })
 }
 
+/// What one process has seen of one question. The object alone does not tell: a look that ended a proof may not have been
+/// written, because the API server refused the write or because another look came first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watched {
+    query: String,
+    last: Timestamp,
+    /// Since when every look has said that it holds, without a gap.
+    pub unbroken_since: Option<Timestamp>,
+}
+
+impl Watched {
+    /// One more look. Another query, for example because the policy was edited, is another question.
+    pub fn after(before: Option<&Self>, query: &str, holds: Option<bool>, at: Timestamp) -> Self {
+        let unbroken = before.filter(|before| {
+            let gap = at.duration_since(before.last);
+            before.query == query && (SignedDuration::ZERO..=LONGEST_GAP).contains(&gap)
+        });
+        let since = unbroken.and_then(|before| before.unbroken_since);
+        Self {
+            query: query.to_owned(),
+            last: at,
+            unbroken_since: (holds == Some(true)).then(|| since.unwrap_or(at)),
+        }
+    }
+}
+
 /// Since when the proof has held, given since when it had held before this finding. An answer that has grown old proves
 /// nothing about now.
 pub fn since(before: Option<Timestamp>, finding: &Finding, now: Timestamp) -> Option<Timestamp> {
     if finding.holds != Some(true) || now.duration_since(finding.asked_at) > LONGEST_GAP {
         return None;
     }
-    let watched = finding
-        .asked_before
-        .is_some_and(|previous| finding.asked_at.duration_since(previous) <= LONGEST_GAP);
+    let unbroken = finding.unbroken_since?;
     match before {
-        Some(since) if watched && since <= finding.asked_at => Some(since),
+        Some(since) if since >= unbroken && since <= finding.asked_at => Some(since),
         _ => Some(finding.asked_at),
     }
 }
@@ -68,19 +92,20 @@ mod tests {
         Timestamp::from_second(1_000 + second).unwrap()
     }
 
-    fn finding(holds: Option<bool>, asked: i64, before: Option<i64>) -> Finding {
+    /// A look, where every second since `unbroken` was looked at and held.
+    fn finding(holds: Option<bool>, asked: i64, unbroken: Option<i64>) -> Finding {
         Finding {
             holds,
             detail: String::new(),
             asked_at: at(asked),
-            asked_before: before.map(at),
+            unbroken_since: unbroken.map(at).filter(|_| holds == Some(true)),
         }
     }
 
     #[test]
     fn it_counts_from_the_first_look() {
         assert_eq!(
-            since(None, &finding(Some(true), 5, None), at(5)),
+            since(None, &finding(Some(true), 5, Some(5)), at(5)),
             Some(at(5))
         );
         assert_eq!(
@@ -132,18 +157,51 @@ mod tests {
     #[test]
     fn nobody_looked_while_the_controller_was_down() {
         assert_eq!(
-            since(Some(at(1)), &finding(Some(true), 500, None), at(500)),
-            Some(at(500))
-        );
-        assert_eq!(
-            since(Some(at(1)), &finding(Some(true), 500, Some(1)), at(500)),
+            since(Some(at(1)), &finding(Some(true), 500, Some(500)), at(500)),
             Some(at(500))
         );
     }
 
+    /// What the looks of one process make of each other.
+    fn watched(looks: &[(i64, &str, Option<bool>)]) -> Option<i64> {
+        let mut watched: Option<Watched> = None;
+        for (second, query, holds) in looks {
+            watched = Some(Watched::after(watched.as_ref(), query, *holds, at(*second)));
+        }
+        let since = watched?.unbroken_since?;
+        Some(since.as_second() - 1_000)
+    }
+
+    #[test]
+    fn looks_are_unbroken_as_long_as_each_holds_and_follows_soon() {
+        let yes = Some(true);
+        assert_eq!(watched(&[(1, "q", yes)]), Some(1));
+        assert_eq!(
+            watched(&[(1, "q", yes), (9, "q", yes), (24, "q", yes)]),
+            Some(1)
+        );
+        assert_eq!(watched(&[(1, "q", yes), (17, "q", yes)]), Some(17));
+        for holds in [None, Some(false)] {
+            assert_eq!(watched(&[(1, "q", yes), (2, "q", holds)]), None);
+            let looks = [(1, "q", yes), (2, "q", holds), (3, "q", yes)];
+            assert_eq!(watched(&looks), Some(3));
+        }
+        assert_eq!(watched(&[(1, "q", yes), (2, "other", yes)]), Some(2));
+        assert_eq!(watched(&[(9, "q", yes), (2, "q", yes)]), Some(2));
+    }
+
+    /// The look that ended the proof was not written: the object still says that it holds since the 1st second.
+    #[test]
+    fn what_was_seen_counts_although_it_could_not_be_written() {
+        let lost_no = finding(Some(true), 9, Some(8));
+        assert_eq!(since(Some(at(1)), &lost_no, at(9)), Some(at(9)));
+        let lost_gap = finding(Some(true), 301, Some(300));
+        assert_eq!(since(Some(at(1)), &lost_gap, at(301)), Some(at(301)));
+    }
+
     #[test]
     fn an_old_answer_proves_nothing() {
-        let old = finding(Some(true), 6, Some(5));
+        let old = finding(Some(true), 6, Some(1));
         assert_eq!(since(Some(at(1)), &old, at(21)), Some(at(1)));
         assert_eq!(since(Some(at(1)), &old, at(22)), None);
     }

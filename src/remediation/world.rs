@@ -76,9 +76,9 @@ pub struct Finding {
     pub detail: String,
     /// When it was asked.
     pub asked_at: Timestamp,
-    /// When the same question was last asked before; `None`: never by this process. A proof that must hold for some
-    /// time starts anew where nobody looked.
-    pub asked_before: Option<Timestamp>,
+    /// Since when each look of this process at the same question has said that it holds, without a gap, this one
+    /// included; `None`: this one does not. A proof that must hold for some time starts anew where nobody looked.
+    pub unbroken_since: Option<Timestamp>,
 }
 
 /// What a policy's guards say.

@@ -22,7 +22,7 @@ fn recovered() -> Sim {
 
 /// Another process takes over: it has asked nothing yet.
 fn restart(sim: &mut Sim) {
-    sim.asked = None;
+    sim.watched = [None, None];
 }
 
 fn unproven() -> impl Strategy<Value = Option<bool>> {

@@ -17,6 +17,7 @@ use crate::remediation::decide;
 use crate::remediation::decision::{Decision, Effect, Next, Observation};
 use crate::remediation::drain::note_evicted;
 use crate::remediation::mark;
+use crate::remediation::proof::Watched;
 use crate::remediation::world::{
     Fault, Finding, FleetFacts, GuardFindings, NodeFacts, PodFacts, RuleFacts, World,
 };
@@ -48,8 +49,8 @@ pub struct Sim {
     pub pods: Vec<PodFacts>,
     pub health: Option<bool>,
     pub verify: Option<bool>,
-    /// Prometheus was last asked then, by this process.
-    pub asked: Option<Timestamp>,
+    /// What this process has seen of health and verification.
+    pub watched: [Option<Watched>; 2],
     /// The object is gone for good.
     pub gone: bool,
     pub effects: Vec<Effect>,
@@ -188,7 +189,7 @@ impl Sim {
             pods: pods.iter().map(|p| pod(p)).collect(),
             health: Some(false),
             verify: Some(false),
-            asked: None,
+            watched: [None, None],
             gone: false,
             effects: Vec::new(),
             observations: Vec::new(),
@@ -202,13 +203,19 @@ impl Sim {
             holds,
             detail: "scripted".into(),
             asked_at: self.now,
-            asked_before: self.asked,
+            unbroken_since: None,
         };
-        self.world.health = Some(finding(self.health));
-        self.world.verify = Some(finding(self.verify));
-        if self.asked.is_none_or(|t| t < self.now) {
-            self.asked = Some(self.now);
+        let questions = [("healthy", self.health), ("verify", self.verify)];
+        for (watched, (query, holds)) in self.watched.iter_mut().zip(questions) {
+            *watched = Some(Watched::after(watched.as_ref(), query, holds, self.now));
         }
+        let [health, verify] = &self.watched;
+        let found = |holds, watched: &Option<Watched>| Finding {
+            unbroken_since: watched.as_ref().and_then(|w| w.unbroken_since),
+            ..finding(holds)
+        };
+        self.world.health = Some(found(self.health, health));
+        self.world.verify = Some(found(self.verify, verify));
         if !self.lag {
             self.world.node = self.node.clone();
         }
@@ -236,7 +243,7 @@ impl Sim {
         }
         if fate != Fate::Done {
             // Another process starts: it lists afresh, and has asked nothing yet.
-            (self.lag, self.asked) = (false, None);
+            (self.lag, self.watched) = (false, [None, None]);
         }
     }
 
