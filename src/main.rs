@@ -24,6 +24,17 @@ async fn main() -> ExitCode {
     }
 }
 
+/// A task that panics takes nothing else with it: a controller that no longer reconciles would go on renewing its lease and
+/// call itself healthy. Everything is on the API server, so the process ends, and the next one goes on. Not so the
+/// exporter, which answers with what it has.
+fn end_with_the_first_panic() {
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        told(panic);
+        std::process::abort();
+    }));
+}
+
 async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let level = match cli.command {
         #[cfg(feature = "sim")]
@@ -35,7 +46,10 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         #[cfg(feature = "sim")]
         Command::Demo(args) => return commands::demo::run(args).await,
         Command::Exporter(args) => commands::exporter::run(args).await?,
-        Command::Controller(args) => commands::controller::run(args).await?,
+        Command::Controller(args) => {
+            end_with_the_first_panic();
+            commands::controller::run(args).await?;
+        }
         Command::Rules(Rules::Check(args)) => {
             return commands::rules_check::run(&args, &mut std::io::stdout().lock()).await;
         }

@@ -124,7 +124,7 @@ fn invite(addresses: &Addresses) {
         "\nThe cluster goes on in real time until Ctrl-C:\n\
          \x20 kubectl --server http://{kubernetes} get gpufaults,nodes,pods -A\n\
          \x20 curl http://{kubernetes}/apis/gpu-remediator.dev/v1alpha1/gpufaults\n\
-         \x20 curl 'http://{prometheus}/api/v1/query?query=gpu_up==0'"
+         \x20 curl 'http://{prometheus}/api/v1/query?query=gpu_up'"
     );
 }
 

@@ -1,20 +1,24 @@
 //! One story with a crash before and after each call of the controller.
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::Context;
 
+use super::progress::{clear, progress};
+use crate::sim::faults::Side;
 use crate::sim::run::crash::{CrashError, FellOffTheBus, points, tell};
 
 /// What all runs came to.
 #[derive(Default)]
 struct Sum {
     next: usize,
-    different: usize,
+    different: u64,
     checked: u64,
-    failed: Option<CrashError>,
+    told: u64,
+    failed: Option<anyhow::Error>,
 }
 
 /// Tells the story with each crash.
@@ -28,6 +32,12 @@ pub(super) fn run(jobs: u16) -> anyhow::Result<ExitCode> {
         whole.differences(&whole)
     );
     let points = points(whole.calls, u64::MAX);
+    let total = points.len() as u64;
+    writeln!(
+        std::io::stdout(),
+        "{} calls, a crash before and after each: {total} runs",
+        whole.calls
+    )?;
     let sum = Mutex::new(Sum::default());
     let lock = || sum.lock().unwrap_or_else(PoisonError::into_inner);
     let take = || {
@@ -42,26 +52,27 @@ pub(super) fn run(jobs: u16) -> anyhow::Result<ExitCode> {
                 while let Some(point) = take() {
                     let told = tell(&story, Some(point));
                     let mut sum = lock();
-                    let crashed = match told {
-                        Ok(crashed) => crashed,
+                    let differences = match told {
+                        Ok(crashed) => {
+                            sum.checked += crashed.checked;
+                            whole.differences(&crashed)
+                        }
                         Err(error @ CrashError::Late(..)) => {
-                            sum.different += 1;
-                            println!("{:#}", anyhow::Error::new(error));
-                            continue;
+                            vec![format!("{:#}", anyhow::Error::new(error))]
                         }
                         Err(error) => {
-                            sum.failed = Some(error);
+                            sum.failed = Some(error.into());
                             return;
                         }
                     };
-                    sum.checked += crashed.checked;
-                    let differences = whole.differences(&crashed);
-                    if !differences.is_empty() {
-                        sum.different += 1;
-                        let (call, side) = point;
-                        println!("a crash {side:?} call {call}:");
-                        differences.iter().for_each(|what| println!("  {what}"));
+                    sum.told += 1;
+                    sum.different += u64::from(!differences.is_empty());
+                    if let Err(error) = print(point, &differences) {
+                        sum.failed = Some(error.into());
+                        return;
                     }
+                    let text = format!("{} of {total} runs, {} differ", sum.told, sum.different);
+                    progress(sum.told, total, &text);
                 }
             });
         }
@@ -70,16 +81,29 @@ pub(super) fn run(jobs: u16) -> anyhow::Result<ExitCode> {
     if let Some(error) = sum.failed {
         return Err(error).context("the story cannot be told with a crash");
     }
-    println!(
-        "{} calls, a crash before and after each: {} runs, {} of them ended otherwise or broke a promise",
-        whole.calls,
-        points.len(),
-        sum.different
-    );
-    println!(
+    clear();
+    let mut out = std::io::stdout().lock();
+    match sum.different {
+        0 => writeln!(out, "each came to the same end, and no promise was broken")?,
+        some => writeln!(out, "{some} of them ended otherwise or broke a promise")?,
+    }
+    writeln!(
+        out,
         "{} checks in {:.1} s",
         sum.checked,
         began.elapsed().as_secs_f64()
-    );
+    )?;
     Ok(super::code(sum.different == 0))
+}
+
+fn print((call, side): (u64, Side), differences: &[String]) -> std::io::Result<()> {
+    if differences.is_empty() {
+        return Ok(());
+    }
+    clear();
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "a crash {side:?} call {call}:")?;
+    differences
+        .iter()
+        .try_for_each(|what| writeln!(out, "  {what}"))
 }

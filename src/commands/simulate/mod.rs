@@ -1,6 +1,7 @@
 //! `gpu-remediator simulate`: random days of simulated clusters, by seed.
 
 mod crash_points;
+mod progress;
 mod quiet_day;
 mod seeds;
 mod serve;
@@ -18,8 +19,9 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "A..B", value_parser = seeds_of, default_value = "1..10")]
     pub seeds: RangeInclusive<u64>,
 
-    /// How many days each seed has; a part of a day, as in 0.25, as well.
-    #[arg(long, value_name = "N", value_parser = days_of, default_value = "1")]
+    /// How many days each seed has; a part of a day, as in 0.25, as well. A quiet end of two hours comes after them.
+    #[arg(long, value_name = "N", value_parser = days_of, default_value = "1",
+        conflicts_with_all = ["crash_points", "quiet_day", "serve"])]
     pub days: f64,
 
     /// How many seeds or crash points are played at once.
@@ -43,23 +45,34 @@ pub struct SimulateArgs {
     pub serve: bool,
 
     /// Nodes of `--quiet-day` and `--serve`.
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..),
+        conflicts_with_all = ["seeds", "replay", "crash_points"])]
     pub nodes: u32,
 
     /// Pods of `--serve`.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "serve")]
     pub pods: u32,
 
     /// With `--serve`: reports Xid 79 on so many nodes after 30 seconds.
-    #[arg(long, value_name = "K", default_value_t = 0)]
+    #[arg(long, value_name = "K", default_value_t = 0, requires = "serve")]
     pub faults: u32,
 
     /// With `--serve`: where the API server listens.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:0",
+        requires = "serve"
+    )]
     pub listen_api: SocketAddr,
 
     /// With `--serve`: where Prometheus listens.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:0",
+        requires = "serve"
+    )]
     pub listen_prometheus: SocketAddr,
 }
 

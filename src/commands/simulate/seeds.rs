@@ -1,6 +1,6 @@
 //! Many seeds, or one.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::ops::RangeInclusive;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -8,6 +8,8 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+
+use super::progress::{clear, progress};
 
 use crate::sim::promises::Violation;
 use crate::sim::run::play::{PlayError, origin};
@@ -27,7 +29,7 @@ struct Sum {
     injected: u64,
     checks: u64,
     simulated: Duration,
-    failed: Option<PlayError>,
+    failed: Option<anyhow::Error>,
 }
 
 /// Plays all seeds.
@@ -56,54 +58,73 @@ pub(super) fn run(seeds: &RangeInclusive<u64>, days: f64, jobs: u16) -> anyhow::
                     let outcome = match play(&plan) {
                         Ok(outcome) => outcome,
                         Err(error) => {
-                            lock().failed = Some(error);
+                            let what = format!("seed {seed} cannot be played");
+                            lock().failed = Some(anyhow::Error::new(error).context(what));
                             return;
                         }
                     };
                     let small = outcome.broken().map(|first| small(&plan, first.promise));
                     let mut sum = lock();
                     sum.add(seed, &outcome);
-                    match small {
-                        Some(Ok(small)) => tell(&outcome, &small),
-                        Some(Err(error)) => sum.failed = Some(error),
-                        None => {}
-                    }
-                    progress(&sum, total);
+                    let told = match small {
+                        Some(Ok(small)) => tell(&outcome, &small).map_err(anyhow::Error::new),
+                        Some(Err(error)) => Err(error.into()),
+                        None => Ok(()),
+                    };
+                    sum.failed = sum.failed.take().or(told.err());
+                    let text = format!(
+                        "{} of {}, {} with broken promises",
+                        sum.played,
+                        seeds_in_words(total),
+                        sum.broken.len()
+                    );
+                    progress(sum.played, total, &text);
                 }
             });
         }
     });
     let sum = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if let Some(error) = sum.failed {
-        return Err(error).context("a seed cannot be played");
+    clear();
+    sum.print(began.elapsed().as_secs_f64())?;
+    match sum.failed {
+        Some(error) => Err(error),
+        None => Ok(super::code(sum.broken.is_empty())),
     }
-    let seconds = began.elapsed().as_secs_f64();
-    let simulated = sum.simulated.as_secs_f64() / 86_400.0;
-    println!(
-        "{} seeds, {} faults of GPUs, {} faults on the line",
-        sum.played, sum.faults, sum.injected
-    );
-    println!(
-        "{} broken promises in {} seeds",
-        sum.promises,
-        sum.broken.len()
-    );
-    if !sum.broken.is_empty() {
-        println!("seeds with broken promises: {:?}", sum.broken);
-    }
-    println!(
-        "{simulated:.1} simulated days in {seconds:.1} s: {:.2} days a second",
-        simulated / seconds
-    );
-    println!(
-        "{} checks: {:.0} a second",
-        sum.checks,
-        sum.checks as f64 / seconds
-    );
-    Ok(super::code(sum.broken.is_empty()))
 }
 
 impl Sum {
+    fn print(&self, seconds: f64) -> std::io::Result<()> {
+        let mut out = std::io::stdout().lock();
+        let days = self.simulated.as_secs_f64() / 86_400.0;
+        writeln!(
+            out,
+            "{} played, {} faults of GPUs, {} faults on the line",
+            seeds_in_words(self.played),
+            self.faults,
+            self.injected
+        )?;
+        if self.broken.is_empty() {
+            writeln!(out, "no promise was broken")?;
+        } else {
+            writeln!(
+                out,
+                "{} promises were broken, in the seeds {:?}",
+                self.promises, self.broken
+            )?;
+        }
+        writeln!(
+            out,
+            "{days:.2} simulated days, the quiet end of each seed with them, in {seconds:.1} s: {:.2} days a second",
+            days / seconds
+        )?;
+        writeln!(
+            out,
+            "{} checks: {:.0} a second",
+            self.checks,
+            self.checks as f64 / seconds
+        )
+    }
+
     fn add(&mut self, seed: u64, outcome: &Outcome) {
         self.played += 1;
         let broken = outcome.violations.len() + outcome.settled.len();
@@ -122,14 +143,15 @@ impl Sum {
 pub(super) fn replay(seed: u64, days: f64) -> anyhow::Result<ExitCode> {
     let plan = random_world(seed, days);
     let outcome = play(&plan).context("the seed cannot be played")?;
-    println!("seed {seed}: {}", world(&plan));
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "seed {seed}: {}", world(&plan))?;
     for (at, what) in &outcome.story {
-        println!("{at:.3} {what}");
+        writeln!(out, "{at:.3} {what}")?;
     }
     for violation in outcome.violations.iter().chain(&outcome.settled) {
-        println!("{}", line(violation));
+        writeln!(out, "{}", line(violation))?;
     }
-    println!("digest {}", outcome.digest);
+    writeln!(out, "digest {}", outcome.digest)?;
     Ok(super::code(outcome.broken().is_none()))
 }
 
@@ -169,47 +191,26 @@ fn line(violation: &Violation) -> String {
 }
 
 /// Tells of a seed that failed, with what is left of its story.
-fn tell(outcome: &Outcome, (plan, small): &(Plan, Outcome)) {
+fn tell(outcome: &Outcome, (plan, small): &(Plan, Outcome)) -> std::io::Result<()> {
     clear();
-    println!("seed {}: {}", plan.seed, world(plan));
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "seed {}: {}", plan.seed, world(plan))?;
     for violation in outcome.violations.iter().chain(&outcome.settled) {
-        println!("  {}", line(violation));
+        writeln!(out, "  {}", line(violation))?;
     }
-    println!("  what is left of the story:");
+    writeln!(out, "  what is left of the story:")?;
     for (at, what) in plan.story(origin()) {
-        println!("    {at:.3} {what}");
+        writeln!(out, "    {at:.3} {what}")?;
     }
     for violation in small.violations.iter().chain(&small.settled) {
-        println!("    {}", line(violation));
+        writeln!(out, "    {}", line(violation))?;
     }
+    Ok(())
 }
 
-fn clear() {
-    if std::io::stderr().is_terminal() {
-        // Whether the terminal takes it is its own business.
-        let _ = write!(std::io::stderr(), "\r\x1b[K");
+fn seeds_in_words(number: u64) -> String {
+    match number {
+        1 => "1 seed".to_owned(),
+        _ => format!("{number} seeds"),
     }
-}
-
-/// One line that is written over on a terminal; in a pipe, one line a hundred seeds.
-fn progress(sum: &Sum, total: u64) {
-    let terminal = std::io::stderr().is_terminal();
-    if !terminal && !sum.played.is_multiple_of(100) {
-        return;
-    }
-    clear();
-    let text = format!(
-        "{} of {total} seeds, {} with broken promises",
-        sum.played,
-        sum.broken.len()
-    );
-    let _ = write!(
-        std::io::stderr(),
-        "{text}{}",
-        if terminal && sum.played < total {
-            ""
-        } else {
-            "\n"
-        }
-    );
 }

@@ -1,5 +1,6 @@
 //! A cluster of any size on loopback ports, for measurements of a controller that runs as a process of its own.
 
+use std::io::Write;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -19,6 +20,12 @@ const FAULTS_AFTER: Duration = Duration::from_secs(30);
 
 /// Serves until the process is interrupted.
 pub(super) async fn serve(args: &SimulateArgs) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        args.faults <= args.nodes,
+        "--faults {} is more than there are nodes: --nodes {}",
+        args.faults,
+        args.nodes
+    );
     let api_listener = TcpListener::bind(args.listen_api)
         .await
         .with_context(|| format!("cannot listen on {}", args.listen_api))?;
@@ -41,8 +48,13 @@ pub(super) async fn serve(args: &SimulateArgs) -> anyhow::Result<()> {
         made.elapsed().as_secs_f64()
     );
     let stop = CancellationToken::new();
-    println!("API server: http://{}", api_listener.local_addr()?);
-    println!("Prometheus: http://{}", prometheus_listener.local_addr()?);
+    let mut out = std::io::stdout();
+    writeln!(out, "API server: http://{}", api_listener.local_addr()?)?;
+    writeln!(
+        out,
+        "Prometheus: http://{}",
+        prometheus_listener.local_addr()?
+    )?;
     let (api, prometheus) = (simulation.api.clone(), simulation.prometheus.clone());
     let (no_more, no_more_either) = (stop.clone(), stop.clone());
     let servers = [
@@ -50,7 +62,7 @@ pub(super) async fn serve(args: &SimulateArgs) -> anyhow::Result<()> {
         tokio::spawn(async move { prometheus.serve(prometheus_listener, no_more_either).await }),
     ];
     let hardware = simulation.world.hardware().clone();
-    let broken = args.faults.min(args.nodes);
+    let broken = args.faults;
     let breaks = async {
         tokio::time::sleep(FAULTS_AFTER).await;
         for number in 1..=broken {

@@ -115,7 +115,14 @@ pub fn description(scenario: Scenario) -> String {
             workload.replicas
         ));
     }
-    text + "Rules and policy are those that come with the product. Times are simulated, and counted from the fault."
+    let change = match scenario {
+        Scenario::GuardPauses => ", with a guard on the errors of llm added",
+        Scenario::StopGuard => ", with a guard on the replicas of llm added and room for 2 nodes",
+        _ => "",
+    };
+    text + "Rules and policy are those that come with the product"
+        + change
+        + ". Times are simulated, and counted from the fault."
 }
 
 #[cfg(test)]

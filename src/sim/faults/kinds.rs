@@ -103,7 +103,8 @@ pub enum QueryFault {
     Partial,
     /// Every value is NaN.
     NotANumber,
-    /// The data is so many seconds old: ingestion lags behind. A server either lags or not: take it with share 1.
+    /// The data is so many seconds old: ingestion lags behind. A server either lags or not: take it with share 1. Less than
+    /// the lookback of five minutes: with data that is older a real server finds nothing, as in `Empty`.
     Lagging(u32),
     /// Nothing is found, as after a restart without data. A server either has its data or not: take it with share 1.
     Empty,

@@ -123,6 +123,13 @@ impl Run {
         if crashed.end.nodes != self.end.nodes {
             found.push(format!("the nodes ended as {:?}", crashed.end.nodes));
         }
+        if crashed.end.evicted != self.end.evicted {
+            found.push(format!("evicted were {:?}", crashed.end.evicted));
+        }
+        let running = |run: &Self| run.end.pods.values().sum::<usize>();
+        if running(crashed) != running(self) {
+            found.push(format!("the pods ended as {:?}", crashed.end.pods));
+        }
         let twice = crashed.evicted_twice.iter();
         found.extend(twice.map(|what| format!("evicted more than once: {what}")));
         let broken = crashed.violations.iter();

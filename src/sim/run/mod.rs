@@ -1,6 +1,7 @@
 //! Joins the pieces into a simulation: worlds by chance, a crash at each call, what is left of a story that fails.
 
 pub mod acts;
+mod answered;
 mod chronicle;
 mod cluster_page;
 pub mod crash;

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::Value;
 
 use super::acts::{self, Act};
+use super::answered;
 use super::chronicle::{Chronicle, Line};
 use super::random::{Happening, Plan};
 use super::setup::{Setup, StartError};
@@ -124,40 +125,49 @@ async fn played(plan: &Plan) -> Result<Outcome, PlayError> {
     let policy_name = setup.policies[0].metadata.name.clone().unwrap_or_default();
     let mut simulation = Simulation::start(setup)?;
     let chronicle = Chronicle::default();
+    let mut ended = Vec::new();
     simulation.api.observe(Box::new(chronicle.clone()));
     for _ in 0..plan.controllers {
         acts::start(&mut simulation)?;
     }
     for event in &plan.events {
-        run_to(&mut simulation, event.at).await?;
+        run_to(&mut simulation, &mut ended, event.at).await?;
         chronicle.tell(simulation.clock.now(), format!("* {}", event.story()));
         if let Happening::Act(act) = &event.what {
             act.perform(&mut simulation)?;
         }
     }
-    run_to(&mut simulation, plan.length).await?;
+    run_to(&mut simulation, &mut ended, plan.length).await?;
     chronicle.tell(simulation.clock.now(), "* the quiet end begins".to_owned());
     quiet(&mut simulation, plan)?;
-    run_to(&mut simulation, plan.length + RESUME).await?;
+    run_to(&mut simulation, &mut ended, plan.length + RESUME).await?;
     Act::Resume(policy_name).perform(&mut simulation)?;
-    run_to(&mut simulation, plan.length + QUIET).await?;
+    run_to(&mut simulation, &mut ended, plan.length + QUIET).await?;
     let now = simulation.clock.now();
     let mut settled = simulation.promises.with(|p| p.settled(now));
     settled.extend(unexplained(&simulation, plan, now));
+    let (answers, unanswered) = answered::unanswered(plan, &faults(&simulation), now);
+    settled.extend(unanswered);
+    settled.extend(ended);
     Ok(Outcome {
         violations: simulation.violations(),
         settled,
         story: chronicle.take(),
         digest: simulation.digest.value(),
-        checks: simulation.checked(),
+        checks: simulation.checked() + answers,
         simulated: simulation.elapsed(),
         faults: opened(&simulation),
         injected: simulation.injector.injected(),
     })
 }
 
-/// Runs to a moment, and starts another controller for each that has ended by itself: a Deployment does.
-async fn run_to(simulation: &mut Simulation, moment: Duration) -> Result<(), StartError> {
+/// Runs to a moment, and starts another controller for each that has ended by itself, as a Deployment does. None has a
+/// reason to.
+async fn run_to(
+    simulation: &mut Simulation,
+    broken: &mut Vec<Violation>,
+    moment: Duration,
+) -> Result<(), StartError> {
     loop {
         let next = moment.min(simulation.elapsed() + LOOK);
         simulation.run_to(next).await;
@@ -167,6 +177,11 @@ async fn run_to(simulation: &mut Simulation, moment: Duration) -> Result<(), Sta
         };
         let ended: Vec<usize> = (0..simulation.processes.len()).filter(ended).collect();
         for place in ended {
+            broken.push(Violation {
+                promise: 9,
+                at: simulation.clock.now(),
+                what: format!("{} ended by itself", simulation.processes[place].identity),
+            });
             simulation.restart(place)?;
         }
         if next >= moment {

@@ -305,7 +305,7 @@ fn meanwhile(
 
 fn line_fault(chance: &mut ChaCha8Rng) -> Fault {
     let seconds = Duration::from_secs(chance.random_range(1..=20));
-    match chance.random_range(0..24) {
+    match chance.random_range(0..26) {
         0 => Fault::Call(CallFault::Conflict),
         1 => Fault::Call(CallFault::Gone),
         2 => Fault::Call(CallFault::TooMany {
@@ -329,8 +329,11 @@ fn line_fault(chance: &mut ChaCha8Rng) -> Fault {
         18 => Fault::Query(QueryFault::Warning),
         19 => Fault::Query(QueryFault::Partial),
         20 => Fault::Query(QueryFault::NotANumber),
-        21 => Fault::Query(QueryFault::Lagging(chance.random_range(30..600))),
+        // Beyond the lookback of five minutes a server that lags finds nothing.
+        21 => Fault::Query(QueryFault::Lagging(chance.random_range(30..280))),
         22 => Fault::Query(QueryFault::Empty),
+        23 => Fault::Query(QueryFault::Unavailable),
+        24 => Fault::Query(QueryFault::Garbage),
         _ => Fault::Query(QueryFault::CutShort),
     }
 }
@@ -339,7 +342,17 @@ impl Plan {
     /// The nodes and workloads.
     #[must_use]
     pub fn world(&self) -> WorldPlan {
-        let plan = WorldPlan::new().nodes(self.nodes, 8);
+        // Pods with a GPU that nobody may touch: a DaemonSet's, and those of a protected namespace.
+        let plan = WorldPlan::new()
+            .nodes(self.nodes, 8)
+            .workload(Workload::new(NAMESPACE, "probe", Owner::DaemonSet, 1, 1))
+            .workload(Workload::new(
+                "kube-system",
+                "system",
+                Owner::Deployment,
+                2,
+                1,
+            ));
         self.loads.iter().fold(plan, |plan, load| {
             let workload =
                 Workload::new(NAMESPACE, &load.name, load.owner, load.replicas, load.gpus);
