@@ -135,7 +135,25 @@ fn xid_79_is_the_default_and_tells_the_whole_loop() {
     );
     // The policy that is shipped proves a repair for 2 minutes and health for 5.
     assert!(back > 420.0, "{times}");
-    assert!(told(&[]).starts_with("xid-79  "));
+    let out = told(&[]);
+    assert!(out.starts_with("xid-79  "));
+    readme_shows(&out);
+}
+
+/// README leaves lines out, and shows no other.
+fn readme_shows(out: &str) {
+    let readme = include_str!("../README.md");
+    let (_, rest) = readme.split_once("This is what it prints").unwrap();
+    let block = rest.split("```").nth(1).unwrap();
+    let shown: Vec<&str> = block.lines().filter(|line| !line.is_empty()).collect();
+    assert!(shown.len() > 20, "{block}");
+    let mut printed = out.lines();
+    for line in shown {
+        assert!(
+            printed.any(|printed| printed == line),
+            "README shows this line, which the demo does not print at this place:\n{line}\n\n{out}"
+        );
+    }
 }
 
 #[test]
