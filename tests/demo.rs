@@ -20,7 +20,7 @@ const SCENARIOS: [&str; 8] = [
 
 /// The longest that a story may take: what the product says for the release build that people run, and more without
 /// optimisation.
-const LONGEST: Duration = Duration::from_secs(if cfg!(debug_assertions) { 180 } else { 30 });
+const LONGEST: Duration = Duration::from_secs(if cfg!(debug_assertions) { 60 } else { 30 });
 
 fn demo(arguments: &[&str]) -> Output {
     demo_with(arguments, &[])

@@ -28,7 +28,7 @@ pub struct DemoArgs {
     )]
     pub scenario: Scenario,
     /// List the stories and end
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["scenario", "output", "keep", "speed"])]
     pub list: bool,
     /// How the story is written
     #[arg(long, value_enum, default_value_t = Output::Text)]
