@@ -44,11 +44,13 @@ pub enum HoldReason {
     BudgetMaxConcurrent,
     /// A PodDisruptionBudget lets no further pod go at the moment.
     BlockedByDisruptionBudget,
+    /// Another fault of the node evicts its GPU pods.
+    DrainedForAnotherFault,
 }
 
 impl HoldReason {
     /// Every reason; metrics start each at 0.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::New,
         Self::PolicyNotFound,
         Self::ObserveOnly,
@@ -60,6 +62,7 @@ impl HoldReason {
         Self::BudgetMaxUnavailable,
         Self::BudgetMaxConcurrent,
         Self::BlockedByDisruptionBudget,
+        Self::DrainedForAnotherFault,
     ];
 
     /// The word itself.
@@ -76,6 +79,7 @@ impl HoldReason {
             Self::BudgetMaxUnavailable => "BudgetMaxUnavailable",
             Self::BudgetMaxConcurrent => "BudgetMaxConcurrent",
             Self::BlockedByDisruptionBudget => "BlockedByDisruptionBudget",
+            Self::DrainedForAnotherFault => "DrainedForAnotherFault",
         }
     }
 }

@@ -12,9 +12,10 @@ use super::caches::in_order;
 use super::context::Context;
 use super::displaced::{awaited, replacements, root};
 use super::pod_watches::Scope;
-use crate::api::fault_status::Outcome;
+use crate::api::conditions;
+use crate::api::fault_status::{Action, Outcome};
 use crate::api::policy::{Mode, Step};
-use crate::api::{Phase, RemediationPolicySpec};
+use crate::api::{GpuFault, GpuFaultStatus, Phase, RemediationPolicySpec};
 use crate::guards::budget::Usage;
 use crate::guards::truth::Truth;
 use crate::kubernetes::clients::ApiError;
@@ -90,6 +91,9 @@ pub async fn observe(fault: &Fault, now: Timestamp, ctx: &Context) -> Result<Wor
             let scope = Scope::Node(fault.spec.node_name.clone());
             scopes.insert(scope.clone());
             let evicting = matches!(current_step(fault), Some(Step::EvictPods(_)));
+            if evicting {
+                world.drained_for = drained_for(fault, &ctx.caches.all_faults());
+            }
             // The watch is opened while the cordon is under way, so that its list is there when it is needed.
             if let Some(on_node) = ctx.pods.pods(&scope, &fault.name).filter(|_| evicting) {
                 gpu_pods(on_node, &mut world, ctx).await?;
@@ -109,6 +113,35 @@ pub async fn observe(fault: &Fault, now: Timestamp, ctx: &Context) -> Result<Wor
     ctx.pods.retain(&fault.name, &scopes);
     world.policy = spec;
     Ok(world)
+}
+
+/// The fault of the same node whose turn it is to evict: the one that has begun, then the one that was admitted first. All
+/// faults see the same order, so that one of them goes on. A fault that its guards hold makes nobody wait.
+fn drained_for(fault: &Fault, all: &[Arc<GpuFault>]) -> Option<String> {
+    let order = |name: &str, status: &GpuFaultStatus| {
+        let begun = status.attempts.iter().any(|a| {
+            a.round == status.round
+                && a.action == Action::EvictPods
+                && a.outcome == Outcome::Running
+        });
+        (!begun, status.timeline.admitted_at, name.to_owned())
+    };
+    let ours = order(&fault.name, &fault.status);
+    let evicts = |other: &&Arc<GpuFault>| {
+        let is_other = other.spec.node_name == fault.spec.node_name
+            && other.name_any() != fault.name
+            && other.metadata.deletion_timestamp.is_none();
+        is_other
+            && other.status.as_ref().is_some_and(|status| {
+                let held = |type_| conditions::is_true(&status.conditions, type_);
+                status.phase == Phase::Processing
+                    && matches!(step_of(status), Some(Step::EvictPods(_)))
+                    && !held(conditions::PAUSED)
+                    && !held(conditions::STOPPED)
+                    && order(&other.name_any(), status) < ours
+            })
+    };
+    all.iter().find(evicts).map(|other| other.name_any())
 }
 
 /// What the fault's rule says. A rule that was deleted says nothing any more.
@@ -145,7 +178,10 @@ async fn node(fault: &Fault, ctx: &Context) -> Result<Option<Arc<NodeView>>, Obs
 
 /// The first step that is not done in this round.
 fn current_step(fault: &Fault) -> Option<&Step> {
-    let status = &fault.status;
+    step_of(&fault.status)
+}
+
+fn step_of(status: &GpuFaultStatus) -> Option<&Step> {
     let is_done = |index: usize| {
         status.attempts.iter().any(|a| {
             a.round == status.round
@@ -327,3 +363,8 @@ async fn holds_gpu(pod: &PodView, ctx: &Context) -> Result<bool, ObserveError> {
     }
     Ok(false)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+#[path = "observe_tests.rs"]
+mod tests;

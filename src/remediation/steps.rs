@@ -113,6 +113,15 @@ fn evict(
     let Some(pods) = &world.pods else {
         return Break(draft.on_change());
     };
+    if let Some(other) = &world.drained_for
+        && pods.iter().any(drain::holds_gpu)
+    {
+        // Two that evict the same pods would both count them, and only one would find their replacements.
+        let message = format!("Fault {other:?} of the same node evicts its GPU pods");
+        let reason = HoldReason::DrainedForAnotherFault;
+        draft.hold(conditions::DRAINED, false, reason, message);
+        return Break(draft.after(POLL));
+    }
     drain::note_gone(&mut draft.status, pods, now);
     let targets: Vec<_> = pods.iter().filter(|p| drain::holds_gpu(p)).collect();
     if targets.is_empty() {

@@ -49,6 +49,8 @@ pub struct World {
     pub pods: Option<Vec<PodFacts>>,
     /// PodDisruptionBudgets that cover those pods: `namespace/name` and how many disruptions each allows now.
     pub disruptions_allowed: BTreeMap<String, i32>,
+    /// Another fault of the node whose turn it is to evict its pods.
+    pub drained_for: Option<String>,
     /// The answer to the current verify step's query.
     pub verify: Option<Finding>,
     /// The answer to the recovery's health query.

@@ -87,6 +87,31 @@ fn guards_that_were_not_asked_hold() {
 }
 
 #[test]
+fn a_fault_waits_while_another_of_its_node_evicts_and_counts_nobody_twice() {
+    let mut sim = Sim::new(&["a", "b"]);
+    sim.world.drained_for = Some("another".into());
+    sim.run(5_000);
+    assert_eq!(
+        (sim.phase(), sim.reason()),
+        (Phase::Processing, "DrainedForAnotherFault")
+    );
+    assert!(sim.is_cordoned() && sim.evicted.is_empty());
+    // The other one has failed, and left a pod behind: the time of the wait counts against no deadline.
+    sim.pods.pop();
+    sim.world.drained_for = None;
+    sim.run(5);
+    assert_eq!(sim.evicted, ["a"]);
+    // Or its drain is done although the turn has not been given back yet.
+    let mut sim = Sim::new(&["a"]);
+    sim.world.drained_for = Some("another".into());
+    sim.run(5);
+    sim.pods.clear();
+    sim.run(5);
+    assert!(sim.evicted.is_empty() && sim.fault.status.displaced_pods.is_empty());
+    assert!(sim.fault.status.timeline.drained_at.is_some());
+}
+
+#[test]
 fn a_pause_in_the_middle_does_not_burn_the_deadline() {
     let mut sim = Sim::new(&["a", "b"]);
     sim.set_allowed(1);

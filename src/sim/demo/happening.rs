@@ -317,6 +317,7 @@ fn fault_tone(phase: Phase, reason: &str) -> Tone {
         "BudgetMaxUnavailable",
         "BudgetMaxConcurrent",
         "BlockedByDisruptionBudget",
+        "DrainedForAnotherFault",
         "HealthUnknown",
         "RuleNotFiring",
         "PolicyNotFound",
