@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::cluster::{Cluster, Fault, Step};
-use super::notes::Notes;
+use super::notes::{Notes, Series};
 use super::{Findings, PromisesConfig, effects};
 use crate::api::Phase;
 use crate::api::fault_status::{Action, Attempt};
@@ -11,6 +11,9 @@ use crate::guards::condition::Condition;
 use crate::remediation::proof::LONGEST_GAP;
 use crate::rules::template::{Dialect, PolicyVariables, Template};
 use crate::sim::api_server::Call;
+
+/// Labels of the exporter that tell one GPU and one Xid from another.
+const IDENTITY: [&str; 3] = ["UUID", "pci_bus_id", "xid"];
 
 /// An eviction.
 pub(super) fn called(
@@ -48,6 +51,12 @@ pub(super) fn wrote(
     match &step.fault {
         Some((None, Some(fault))) if config.evidence => opened(at, fault, notes, found),
         Some((Some(before), Some(after))) => {
+            let (old, new) = (&before.status, &after.status);
+            let again = old.occurrence > 0 && new.occurrence > old.occurrence;
+            let back = new.round > old.round && new.reason == "Returned";
+            if config.evidence && (again || back) {
+                returned(at, after, notes, found);
+            }
             let begun = |a: &&Attempt| a.action == Action::Uncordon;
             let count = |f: &Fault| {
                 f.status
@@ -81,16 +90,38 @@ fn opened(at: Timestamp, fault: &Fault, notes: &Notes, found: &mut Findings) {
         });
         return;
     };
-    let known = notes.answers(&evidence.query).is_some_and(|answers| {
-        answers.seen.iter().any(|series| {
-            series
-                .iter()
-                .all(|(k, v)| evidence.labels.get(k) == Some(v))
-        })
+    let lately = notes.seen_lately(&evidence.query, at);
+    let mut known = lately.filter(|series| {
+        let mut labels = series.iter();
+        labels.all(|(k, v)| evidence.labels.get(k) == Some(v))
     });
-    found.check(1, at, known, || {
+    found.check(1, at, known.next().is_some(), || {
         format!(
-            "{} was opened on a series that no sound answer had: {:?}",
+            "{} was opened on a series that no sound answer had lately: {:?}",
+            fault.name, evidence.labels
+        )
+    });
+}
+
+/// A fault that is there again: other labels may have come and gone, but node, GPU and Xid are those of the fault.
+fn returned(at: Timestamp, fault: &Fault, notes: &Notes, found: &mut Findings) {
+    let Some(evidence) = &fault.object.spec.evidence else {
+        return;
+    };
+    let is_about_it = |series: &&Series| {
+        let named = series.values().any(|v| v == fault.node());
+        let same = |label: &str| match (series.get(label), evidence.labels.get(label)) {
+            (Some(one), Some(other)) => one == other,
+            _ => true,
+        };
+        named && IDENTITY.into_iter().all(same)
+    };
+    let mut known = notes
+        .seen_lately(&evidence.query, at)
+        .filter(|s| is_about_it(s));
+    found.check(1, at, known.next().is_some(), || {
+        format!(
+            "{} is said to have returned, and no sound answer had it lately: {:?}",
             fault.name, evidence.labels
         )
     });
@@ -204,15 +235,13 @@ fn guards(
                 fault.name, guard.name
             )
         });
-        // Nothing at all is False only where something exists: what is asked besides must have been answered.
+        // Nothing at all is False only where something exists: whatever is counted besides must have been found.
         let condition = Condition::guard(&guard.expr);
-        let mut besides = condition
+        let exists = condition
             .queries()
             .into_iter()
-            .filter(|q| *q != guard.expr)
-            .peekable();
-        let exists = besides.peek().is_none()
-            || besides.any(|query| {
+            .filter(|q| *q != guard.expr && q.starts_with("count("))
+            .all(|query| {
                 let lately = notes
                     .answers(query)
                     .into_iter()

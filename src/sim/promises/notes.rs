@@ -1,6 +1,6 @@
 //! What the API does not show: what Prometheus answered and what the hardware is like.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -19,13 +19,17 @@ pub enum Answer {
 /// How long answers are kept: longer than any proof takes.
 const KEPT: SignedDuration = SignedDuration::from_hours(2);
 
+/// What a fault is opened on was seen within this: the shipped rules keep firing for up to five minutes after the last
+/// sample, and the line to the API server is cut for up to five in random worlds.
+const LATELY: SignedDuration = SignedDuration::from_mins(15);
+
 /// Answers to one query.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     /// When, and whether it was sound and had series.
     pub lately: VecDeque<(Timestamp, Option<bool>)>,
-    /// Every series that a sound answer ever had.
-    pub seen: BTreeSet<Series>,
+    /// Every series that a sound answer ever had, and when the last one had it.
+    pub seen: BTreeMap<Series, Timestamp>,
 }
 
 /// All notes.
@@ -45,7 +49,7 @@ impl Notes {
                 let some = !series.is_empty();
                 for mut one in series {
                     one.remove("__name__");
-                    answers.seen.insert(one);
+                    answers.seen.insert(one, at);
                 }
                 Some(some)
             }
@@ -69,6 +73,13 @@ impl Notes {
 
     pub fn answers(&self, query: &str) -> Option<&Answers> {
         self.answers.get(query)
+    }
+
+    /// The series that a sound answer to the query had a short while ago.
+    pub fn seen_lately(&self, query: &str, at: Timestamp) -> impl Iterator<Item = &Series> {
+        let all = self.answers.get(query).into_iter().flat_map(|a| &a.seen);
+        all.filter(move |(_, seen)| at.duration_since(**seen) <= LATELY)
+            .map(|(series, _)| series)
     }
 
     /// A GPU of the node that has been broken all the time since then.

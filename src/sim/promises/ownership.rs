@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::cluster::{Cluster, Step};
+use super::cluster::{Cluster, Fault, Step};
 use super::{Findings, PromisesConfig, effects};
 use crate::api::Phase;
 use crate::api::names::CORDON_ANNOTATION;
@@ -56,6 +56,12 @@ fn rest(node: &Value) -> Value {
 }
 
 impl Ownership {
+    /// When a person uncordoned the node of this occurrence of the fault.
+    pub fn released(&self, fault: &Fault) -> Option<Timestamp> {
+        let key = (fault.uid.clone(), fault.status.occurrence);
+        self.released.get(&key).copied()
+    }
+
     pub fn called(
         &mut self,
         call: &Call,

@@ -70,6 +70,11 @@ impl Reasons {
                     after.name, status.reason
                 )
             });
+            let was = conditions::get(&before.status.conditions, ADMITTED);
+            if config.events_arrive && was.is_none_or(|c| c.reason != status.reason) {
+                let key = (after.name.clone(), status.reason.clone());
+                self.awaited.insert(key, (at, write.actor.to_string()));
+            }
         }
         if before.status.phase == status.phase {
             return;

@@ -26,6 +26,15 @@ pub(super) fn settled(promises: &Promises, now: Timestamp) -> Vec<Violation> {
                 )
             });
         }
+        let released = promises.ownership.released(fault);
+        let ignored = released.is_some_and(|at| now.duration_since(at) > promises.config.latency)
+            && !fault.status.phase.is_over();
+        found.check(5, now, !ignored, || {
+            format!(
+                "a person uncordoned the node of {}, and it is still {:?}",
+                fault.name, fault.status.phase
+            )
+        });
         found.check(7, now, reason != "HealthProven", || {
             format!(
                 "{} is proven healthy, and its node was not given back",

@@ -307,3 +307,79 @@ fn promise_6_a_lease_is_not_taken_before_its_time() {
     h.lease("controller-1");
     assert_eq!(h.broken(), [6]);
 }
+
+#[test]
+fn promise_1_what_was_seen_long_ago_opens_nothing() {
+    let mut h = History::new();
+    h.asked("lost == 1", Answer::Sound(vec![series()]));
+    h.wait(1000);
+    h.lease(US);
+    h.put(US, GPU_FAULTS, fault("f", "a", json!({})));
+    assert_eq!(h.broken(), [1]);
+}
+
+#[test]
+fn promise_1_a_fault_returns_only_on_a_sound_answer() {
+    let again = || {
+        let mut again = pending();
+        again["occurrence"] = json!(2);
+        fault("f", "a", again)
+    };
+    let ended = |h: &mut History| {
+        h.opened();
+        h.put(US, GPU_FAULTS, fault("f", "a", pending()));
+        h.wait(1000);
+        h.lease(US);
+    };
+    let mut h = History::new();
+    ended(&mut h);
+    h.asked("lost == 1", Answer::Unsound);
+    let elsewhere = [("node".to_owned(), "b".to_owned())].into();
+    h.asked("lost == 1", Answer::Sound(vec![elsewhere]));
+    h.put(US, GPU_FAULTS, again());
+    assert_eq!(h.broken(), [1]);
+    let mut h = History::new();
+    ended(&mut h);
+    h.asked("lost == 1", Answer::Sound(vec![series()]));
+    h.put(US, GPU_FAULTS, again());
+    assert!(h.broken().is_empty(), "{:?}", h.promises.violations());
+}
+
+#[test]
+fn promise_5_a_fault_whose_node_a_person_uncordoned_comes_to_an_end() {
+    let mut h = History::new();
+    h.cordoned();
+    h.put("person", NODES, node("a", false, None));
+    assert_eq!(h.promises.settled(h.now), []);
+    h.wait(20);
+    let rests = h.promises.settled(h.now);
+    assert_eq!(rests.iter().map(|v| v.promise).collect::<Vec<_>>(), [5]);
+    let mut ended = status("Cancelled", "UncordonedByPerson", done());
+    ended["conditions"] = json!([condition("Succeeded", "False", "UncordonedByPerson")]);
+    h.put(US, GPU_FAULTS, fault("f", "a", ended));
+    assert_eq!(h.promises.settled(h.now), []);
+}
+
+#[test]
+fn promise_9_a_hold_without_its_event() {
+    let mut h = History::new();
+    h.promises = Promises::new(PromisesConfig {
+        events_arrive: true,
+        ..PromisesConfig::default()
+    });
+    h.opened();
+    let mut held = pending();
+    held["reason"] = json!("PausedByGuard");
+    held["conditions"] = json!([condition("Admitted", "False", "PausedByGuard")]);
+    h.put(US, GPU_FAULTS, fault("f", "a", held));
+    h.wait(20);
+    let rests = h.promises.settled(h.now);
+    assert_eq!(rests.iter().map(|v| v.promise).collect::<Vec<_>>(), [9]);
+    h.put(
+        US,
+        EVENTS,
+        json!({"metadata": {"name": "e", "namespace": "default"}, "reason": "PausedByGuard",
+            "regarding": {"name": "f"}}),
+    );
+    assert_eq!(h.promises.settled(h.now), []);
+}

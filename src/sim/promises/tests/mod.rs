@@ -13,7 +13,7 @@ use super::{Answer, Promises, PromisesConfig, Series};
 use crate::api::names::CORDON_ANNOTATION;
 use crate::guards::condition::Condition;
 use crate::sim::api_server::resources::{
-    GPU_FAULTS, LEASES, NODES, PODS, REMEDIATION_POLICIES, Resource,
+    EVENTS, GPU_FAULTS, LEASES, NODES, PODS, REMEDIATION_POLICIES, Resource,
 };
 use crate::sim::api_server::{Call, Observer, Verb, Write};
 
