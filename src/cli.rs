@@ -31,6 +31,9 @@ pub enum Command {
     /// Plays random days of simulated clusters and checks the promises in them
     #[cfg(feature = "sim")]
     Simulate(commands::simulate::SimulateArgs),
+    /// Tells what Xids and lines of the kernel log mean, and what the shipped rules do about them
+    #[command(subcommand)]
+    Xid(commands::xid::XidCommand),
     /// Prints the custom resource definitions as YAML
     Crds(commands::crds::CrdsArgs),
 }

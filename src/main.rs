@@ -55,6 +55,9 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         }
         #[cfg(feature = "sim")]
         Command::Simulate(args) => return commands::simulate::run(args).await,
+        Command::Xid(command) => {
+            return commands::xid::run(&command, &mut std::io::stdout().lock());
+        }
         Command::Crds(args) => commands::crds::run(&args, &mut std::io::stdout().lock())?,
     }
     Ok(ExitCode::SUCCESS)

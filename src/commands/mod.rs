@@ -8,3 +8,4 @@ pub mod exporter;
 pub mod rules_check;
 #[cfg(feature = "sim")]
 pub mod simulate;
+pub mod xid;

@@ -54,6 +54,7 @@ impl NodeCollector {
         let caught_up = self.log.caught_up.load(Ordering::Acquire);
         page.xids(&mut encoder, &self.node, caught_up)?;
         page.collection(&mut encoder)?;
+        super::logged::encode(&mut encoder, &self.node, &state)?;
         log_families(&mut encoder, &page.node, &self.log)
     }
 }

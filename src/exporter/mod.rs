@@ -2,11 +2,13 @@
 
 mod collector;
 mod ledger;
+mod logged;
 #[cfg(feature = "sim")]
 pub mod passive;
 mod sampler;
 mod series;
 mod state;
+mod switches;
 
 use crate::http::{self, BindError, Limits, Parts, Router, Server, StatusCode};
 use crate::kmsg::{Counters, Entry, KernelLog};
@@ -184,7 +186,7 @@ fn read_log(
         if !xid::may_be_message(entry.line.bytes()) {
             return;
         }
-        if let Some(message) = parser.parse(&entry.line.text()) {
+        for message in parser.parse(&entry.line.text()) {
             let at = entry.time();
             tracing::debug!(?message, ?at, "the driver logged");
             lock(&state).observe(message, at);

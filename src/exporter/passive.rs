@@ -122,7 +122,7 @@ impl PassiveExporter {
         if !xid::may_be_message(line.as_bytes()) {
             return;
         }
-        if let Some(message) = self.parser.parse(line) {
+        for message in self.parser.parse(line) {
             lock(&self.state).observe(message, Some(at));
         }
     }

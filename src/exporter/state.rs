@@ -1,11 +1,15 @@
 //! What the node process knows: written by the threads that ask the driver and read the log, read by a scrape.
 
 use super::ledger::Ledger;
+use super::switches::Switches;
 use crate::nvml::{DriverError, Identity, Sample};
 use crate::xid::{Message, PciAddress, RecoveryAction};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+
+/// More GPUs than any machine has; what comes beyond is a log full of nonsense.
+const MOST_PLACES: usize = 256;
 
 /// How the last asking of a GPU ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,6 +76,12 @@ pub(super) struct State {
     pub(super) logged_uuids: BTreeMap<PciAddress, String>,
     /// What the last Xid 154 said, for GPUs that the driver can say nothing of.
     verdicts: BTreeMap<PciAddress, RecoveryAction>,
+    /// What NVSwitches have reported.
+    pub(super) switches: Switches,
+    /// How often the driver could not start a GPU; old drivers do not tell which.
+    pub(super) init_failures: BTreeMap<Option<PciAddress>, u64>,
+    /// Lines that begin as an Xid or an SXid and are none.
+    pub(super) malformed: u64,
 }
 
 impl State {
@@ -86,6 +96,9 @@ impl State {
             ledger: Ledger::default(),
             logged_uuids: BTreeMap::new(),
             verdicts: BTreeMap::new(),
+            switches: Switches::default(),
+            init_failures: BTreeMap::new(),
+            malformed: 0,
         }
     }
 
@@ -100,9 +113,18 @@ impl State {
                 }
             }
             Message::BusLoss(loss) => self.ledger.bus_loss(loss.pci, at),
+            Message::Sxid(sxid) => self.switches.observe(&sxid, at),
+            Message::InitFailed { pci, .. } => {
+                let known = self.init_failures.contains_key(&pci);
+                if known || self.init_failures.len() < MOST_PLACES {
+                    *self.init_failures.entry(pci).or_default() += 1;
+                }
+            }
             Message::Uuid { pci, uuid } => {
                 self.logged_uuids.insert(pci, uuid);
             }
+            Message::Serial { .. } => {}
+            Message::Malformed => self.malformed += 1,
         }
     }
 

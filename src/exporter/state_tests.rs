@@ -242,7 +242,7 @@ fn a_gpu_in_another_place_is_not_two() {
 fn the_log_tells_the_verdict_only_while_the_driver_cannot() {
     let (mut state, now) = healthy();
     let line = "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)";
-    state.observe(Parser::default().parse(line).unwrap(), Some(at(1)));
+    state.observe(Parser::default().parse(line).next().unwrap(), Some(at(1)));
     let action = |state: &State, now| {
         let gpu = state.gpus.values().next().unwrap();
         state.recovery_action(gpu, now).map(|action| action.0)
@@ -261,7 +261,7 @@ fn the_log_tells_the_verdict_only_while_the_driver_cannot() {
         None,
         "an old verdict does not come back"
     );
-    state.observe(Parser::default().parse(line).unwrap(), None);
+    state.observe(Parser::default().parse(line).next().unwrap(), None);
     assert_eq!(
         action(&state, now),
         None,

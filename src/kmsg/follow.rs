@@ -1,9 +1,11 @@
 //! Reading a kernel log as it grows, on a thread of its own.
 
+use super::journal::{self, Taken};
 use super::place::Place;
 use super::record::Line;
 use super::time::{Origin, event_time, uptime};
 use jiff::Timestamp;
+use memchr::memchr;
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -19,6 +21,8 @@ const CHECK: Duration = Duration::from_millis(500);
 const BUFFER: usize = 32 * 1024;
 /// A line longer than this is no kernel message, and is cut.
 const LONGEST_LINE: usize = 32 * 1024;
+/// What is kept of an entry that is passed over, for the beginning of the next may be cut: more than that is long.
+const KEPT: usize = 16;
 /// The error number of a reader that was too slow: the kernel has overwritten records.
 const EPIPE: i32 = 32;
 /// Linux's flag (the same on every machine that has GPUs) for a read that says when there is nothing more, instead of
@@ -55,7 +59,7 @@ impl Entry<'_> {
     /// that matter.
     #[must_use]
     pub fn time(&self) -> Option<Timestamp> {
-        event_time(self.line.stamp, self.origin, Timestamp::now(), uptime())
+        event_time(self.line.stamp(), self.origin, Timestamp::now(), uptime())
     }
 }
 
@@ -67,6 +71,8 @@ pub struct KernelLog {
     after_record: bool,
     /// Whether everything has been read that was there when it was first looked: what comes now is new.
     live: bool,
+    /// Whether the rest of a journal's entry that is too long to keep is being passed over.
+    passing_over: bool,
     /// How far a file was read, so that one that is opened again is not counted again.
     place: Option<Place>,
     /// The failure that was logged last, so that it is said once and not at each try.
@@ -89,6 +95,7 @@ impl KernelLog {
             last_sequence: None,
             after_record: false,
             live: false,
+            passing_over: false,
             place: None,
             said: None,
         }
@@ -118,7 +125,10 @@ impl KernelLog {
             counters.open.store(false, Ordering::Relaxed);
             match ended {
                 Ended::Stopped => return,
-                Ended::Replaced => self.place = None,
+                Ended::Replaced => {
+                    self.place = None;
+                    self.passing_over = false;
+                }
                 Ended::Failed(error) => {
                     counters.errors.fetch_add(1, Ordering::Relaxed);
                     counters.tried.store(true, Ordering::Release);
@@ -235,16 +245,55 @@ impl KernelLog {
         let hole = partial.iter().take_while(|byte| **byte == 0).count();
         partial.drain(..hole);
         let mut taken = 0;
-        while let Some(length) = partial[taken..].iter().position(|byte| *byte == b'\n') {
-            let bytes = &partial[taken..taken + length];
-            taken += length + 1;
-            self.line(bytes, device, counters, each);
+        while let Some(length) = self.take_line(&partial[taken..], device, counters, each) {
+            taken += length;
         }
         partial.drain(..taken);
         let rest = (taken > 0).then_some(partial.len());
         // A line without an end must not fill the memory.
         partial.truncate(LONGEST_LINE);
         rest
+    }
+
+    /// Hands out the line or the journal's entry that begins here; how long it is, if it has come to its end.
+    fn take_line(
+        &mut self,
+        bytes: &[u8],
+        device: bool,
+        counters: &Counters,
+        each: &mut impl FnMut(Entry<'_>),
+    ) -> Option<usize> {
+        if self.passing_over {
+            let next = journal::next(bytes);
+            self.passing_over = next.is_none();
+            return next.or_else(|| bytes.len().checked_sub(KEPT).filter(|length| *length > 0));
+        }
+        if !device && journal::begins(bytes) {
+            let entry = match journal::take(bytes) {
+                Taken::Entry(entry) => entry,
+                // No message of the kernel's is as long; it is passed over.
+                Taken::Incomplete if bytes.len() >= LONGEST_LINE => {
+                    self.passing_over = true;
+                    return Some(1);
+                }
+                Taken::Incomplete => return None,
+            };
+            if let Some(message) = entry.message {
+                let at = entry.at.and_then(|at| Timestamp::from_microsecond(at).ok());
+                counters.lines.fetch_add(1, Ordering::Relaxed);
+                self.after_record = false;
+                let line = Line::of_journal(message, at);
+                let origin = Origin {
+                    device,
+                    live: self.live,
+                };
+                each(Entry { line, origin });
+            }
+            return Some(entry.length);
+        }
+        let length = memchr(b'\n', bytes)?;
+        self.line(&bytes[..length], device, counters, each);
+        Some(length + 1)
     }
 
     fn line(

@@ -264,3 +264,33 @@ fn lines_about_a_record_are_no_records() {
     let (seen, _) = taken(false, b" indented\n");
     assert_eq!(seen, [" indented"]);
 }
+
+#[test]
+fn a_journal_in_its_export_form() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal.export");
+    let entry = |transport: &str, message: &str| {
+        format!(
+            "__CURSOR=s=1;i=2\n__REALTIME_TIMESTAMP=1700000000000000\n_TRANSPORT={transport}\nMESSAGE={message}\n\n"
+        )
+    };
+    append(&path, &entry("kernel", "NVRM: one"));
+    append(&path, &entry("stdout", "NVRM: forged"));
+    // Longer than anything that the kernel writes: its parts are no lines of the kernel's.
+    let long = "NVRM: forged\n".repeat(2 * LONGEST_LINE / 10);
+    let length = u64::try_from(long.len()).unwrap().to_le_bytes();
+    let mut bytes = b"__CURSOR=s=1;i=3\nMESSAGE\n".to_vec();
+    bytes.extend(length);
+    bytes.extend(long.as_bytes());
+    bytes.extend(b"\n_TRANSPORT=stdout\n\n");
+    let mut file = File::options().append(true).open(&path).unwrap();
+    file.write_all(&bytes).unwrap();
+    append(&path, &entry("kernel", "NVRM: two"));
+    let reader = Reader::start(&path);
+    let told = Timestamp::from_second(1_700_000_000).unwrap();
+    assert_eq!(reader.next(), ("NVRM: one".to_owned(), Some(told)));
+    assert_eq!(reader.next(), ("NVRM: two".to_owned(), Some(told)));
+    append(&path, &entry("kernel", "NVRM: three"));
+    assert_eq!(reader.next().0, "NVRM: three");
+    assert_eq!(reader.counters.lines.load(Ordering::Relaxed), 3);
+}

@@ -1,6 +1,7 @@
 //! The kernel log: `/dev/kmsg`, or a file that something else writes it to.
 
 mod follow;
+mod journal;
 mod place;
 mod record;
 mod time;

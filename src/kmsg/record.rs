@@ -1,4 +1,4 @@
-//! One line of a kernel log, in the form of `/dev/kmsg` or in that of `dmesg` and syslog.
+//! One line of a kernel log, in the form of `/dev/kmsg` or in that of `dmesg`, syslog and `journalctl`.
 //!
 //! The form of `/dev/kmsg` is part of the kernel's ABI (Documentation/ABI/testing/dev-kmsg):
 //! `priority,sequence,microseconds,flags[,more];message`, then lines that start with a space and hold `KEY=value`.
@@ -23,8 +23,8 @@ pub enum Stamp {
 pub struct Line<'a> {
     /// The record's number, where it has the form of `/dev/kmsg`. Numbers have gaps only where records were lost.
     pub sequence: Option<u64>,
-    /// When it was logged.
-    pub stamp: Stamp,
+    /// What the line says of its time, where that need not be searched for.
+    stamp: Option<Stamp>,
     /// The message, still escaped where the record has the form of `/dev/kmsg`.
     message: &'a [u8],
 }
@@ -33,15 +33,30 @@ impl<'a> Line<'a> {
     /// Takes apart one line, without its end.
     #[must_use]
     pub fn parse(line: &'a [u8]) -> Self {
-        Self::record(line).unwrap_or_else(|| Self {
+        Self::record(line).unwrap_or(Self {
             sequence: None,
-            stamp: stamp(line),
+            stamp: None,
             message: line,
         })
     }
 
+    /// A message that a journal has taken apart already.
+    pub(super) fn of_journal(message: &'a [u8], at: Option<Timestamp>) -> Self {
+        Self {
+            sequence: None,
+            stamp: Some(at.map_or(Stamp::Unknown, Stamp::At)),
+            message,
+        }
+    }
+
+    /// When it was logged. In a plain line that is searched for, so it is asked for lines that matter.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        self.stamp.unwrap_or_else(|| stamp(self.message))
+    }
+
     fn record(line: &'a [u8]) -> Option<Self> {
-        let end = line.iter().position(|byte| *byte == b';')?;
+        let end = memchr::memchr(b';', line)?;
         let header = std::str::from_utf8(&line[..end]).ok()?;
         let mut fields = header.split(',');
         number(fields.next()?)?;
@@ -50,7 +65,7 @@ impl<'a> Line<'a> {
         fields.next()?;
         Some(Self {
             sequence: Some(sequence),
-            stamp: Stamp::SinceBoot(microseconds),
+            stamp: Some(Stamp::SinceBoot(microseconds)),
             message: &line[end + 1..],
         })
     }
@@ -103,6 +118,8 @@ fn unescape(message: &[u8]) -> Vec<u8> {
 ///
 /// The traditional time of syslog has neither year nor zone, so it is not taken for a time.
 fn stamp(line: &[u8]) -> Stamp {
+    // September 2001; as a time since boot it would be thirty-one years.
+    const UNIX_SECONDS: u64 = 1_000_000_000;
     // The longest prefix that is looked at: a syslog header with a long host name.
     const PREFIX: usize = 160;
     let prefix = String::from_utf8_lossy(&line[..line.len().min(PREFIX)]);
@@ -111,6 +128,15 @@ fn stamp(line: &[u8]) -> Stamp {
         if let Ok(at) = bare.parse::<Timestamp>() {
             return Stamp::At(at);
         }
+    }
+    // `journalctl -o short-unix`: seconds since 1970, which no machine has been up for.
+    let first = prefix.split_ascii_whitespace().next();
+    if let Some(microseconds) = first.and_then(since_boot)
+        && microseconds >= UNIX_SECONDS * 1_000_000
+        && let Some(at) = i64::try_from(microseconds).ok()
+        && let Ok(at) = Timestamp::from_microsecond(at)
+    {
+        return Stamp::At(at);
     }
     let mut rest = prefix.as_ref();
     while let Some((_, after)) = rest.split_once('[') {
@@ -144,7 +170,7 @@ mod tests {
     fn a_record() {
         let line = Line::parse(b"4,1234,5678901,-,caller=T77;NVRM: Xid (PCI:0000:3b:00): 79");
         assert_eq!(line.sequence, Some(1234));
-        assert_eq!(line.stamp, Stamp::SinceBoot(5_678_901));
+        assert_eq!(line.stamp(), Stamp::SinceBoot(5_678_901));
         assert_eq!(line.text(), "NVRM: Xid (PCI:0000:3b:00): 79");
     }
 
@@ -200,12 +226,20 @@ mod tests {
             ),
             ("May 10 09:00:00 node kernel: NVRM: x", Stamp::Unknown),
             (
+                "2026-05-10T09:00:00+0200 node kernel: NVRM: x",
+                at("2026-05-10T07:00:00Z"),
+            ),
+            (
+                "1778396400.500000 node kernel: NVRM: x",
+                at("2026-05-10T07:00:00.5Z"),
+            ),
+            (
                 "NVRM: Xid (PCI:0000:3b:00): 79, a [12] [1.2]",
                 Stamp::Unknown,
             ),
             ("", Stamp::Unknown),
         ] {
-            assert_eq!(Line::parse(line.as_bytes()).stamp, expected, "{line}");
+            assert_eq!(Line::parse(line.as_bytes()).stamp(), expected, "{line}");
         }
     }
 

@@ -14,6 +14,7 @@ pub mod problem;
 pub mod promql;
 mod reader;
 pub mod schedule;
+pub mod shipped;
 pub mod state;
 pub mod subject;
 mod syntax;

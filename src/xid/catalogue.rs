@@ -71,6 +71,88 @@ pub struct Entry {
     pub class: Class,
     /// The driver branch from which an Xid 154 follows this code and confirms it.
     pub confirmed_since: Option<u16>,
+    /// Where the row comes from.
+    pub source: Source,
+}
+
+/// Where a row comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// NVIDIA's Xid catalogue, docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html.
+    Catalogue,
+    /// The header `nverror.h` of NVIDIA's open kernel modules, release 595; the catalogue has no such row yet.
+    KernelModule,
+}
+
+impl Source {
+    /// Its name and address.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Catalogue => {
+                "NVIDIA Xid catalogue (docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html)"
+            }
+            Self::KernelModule => {
+                "nverror.h of NVIDIA's open kernel modules, release 595 (github.com/NVIDIA/open-gpu-kernel-modules)"
+            }
+        }
+    }
+}
+
+impl Class {
+    /// A word for people and programs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hardware => "hardware",
+            Self::Fabric => "fabric",
+            Self::RecoveryAction => "recovery-action",
+            Self::Application => "application",
+            Self::Sympathetic => "sympathetic",
+            Self::Software => "software",
+            Self::Informational => "informational",
+        }
+    }
+}
+
+impl Resolution {
+    /// The name of the bucket in NVIDIA's catalogue.
+    #[must_use]
+    pub const fn bucket(self) -> &'static str {
+        match self {
+            Self::Ignore => "IGNORE",
+            Self::RestartApplication => "RESTART_APP",
+            Self::ResetGpu => "RESET_GPU",
+            Self::RebootVirtualMachine => "RESTART_VM",
+            Self::RebootNode => "RESTART_BM",
+            Self::CheckMechanics => "CHECK_MECHANICALS",
+            Self::CheckUvm => "CHECK_UVM",
+            Self::UpdateSoftware => "UPDATE_SWFW",
+            Self::ContactSupport => "CONTACT_SUPPORT",
+            Self::FollowRecoveryAction => "XID_154",
+            Self::Workflow => "WORKFLOW",
+            Self::Unstated => "none given",
+        }
+    }
+
+    /// What is to be done at once, in words.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Ignore => "nothing",
+            Self::RestartApplication => "restart the application",
+            Self::ResetGpu => "end the processes of the GPU and reset it",
+            Self::RebootVirtualMachine => "restart the virtual machine",
+            Self::RebootNode => "restart the machine",
+            Self::CheckMechanics => "check cables, power and seating",
+            Self::CheckUvm => "look at what the unified memory driver reported",
+            Self::UpdateSoftware => "update driver or firmware",
+            Self::ContactSupport => "ask NVIDIA's support",
+            Self::FollowRecoveryAction => "do what its own text says",
+            Self::Workflow => "follow NVIDIA's procedure for this code",
+            Self::Unstated => "NVIDIA gives none",
+        }
+    }
 }
 
 impl Entry {
@@ -117,6 +199,15 @@ const fn row(
         resolution,
         class,
         confirmed_since,
+        source: Source::Catalogue,
+    }
+}
+
+/// A row that only the kernel module has.
+const fn new(code: u32, meaning: &'static str, class: Class) -> Entry {
+    Entry {
+        source: Source::KernelModule,
+        ..row(code, meaning, Unstated, class, None)
     }
 }
 
@@ -229,6 +320,10 @@ const ENTRIES: &[Entry] = &[
     row(170, "confidential computing interrupt", Unstated, Software, None),
     row(171, "uncorrectable DRAM error, beside Xid 48", Unstated, Informational, None),
     row(172, "uncorrectable SRAM error, beside Xid 48", Unstated, Informational, None),
+    new(173, "fatal failure of the chip-to-chip link", Hardware),
+    new(174, "channel reset that ended a process silently", Informational),
+    new(175, "error of the memory subsystem", Hardware),
+    new(176, "correctable PCIe error", Informational),
 ];
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Lines of every driver generation and of every log that carries them.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use super::super::message::Process;
 use super::*;
 use proptest::prelude::*;
 
@@ -9,7 +10,11 @@ fn address(text: &str) -> PciAddress {
 }
 
 fn one(line: &str) -> Option<Message> {
-    Parser::default().parse(line)
+    let mut parser = Parser::default();
+    let mut all = parser.parse(line);
+    let first = all.next();
+    assert_eq!(all.next(), None, "{line:?}");
+    first
 }
 
 fn xid(line: &str) -> XidMessage {
@@ -200,10 +205,14 @@ fn the_ways_to_fall_off_the_bus() {
     let mut parser = Parser::default();
     let answers: Vec<_> = probe
         .iter()
-        .map(|line| parser.parse(&format!("[ 1.0] {line}")))
+        .map(|line| parser.parse(&format!("[ 1.0] {line}")).next())
         .collect();
     assert_eq!(answers, vec![None, None, expected]);
-    assert_eq!(parser.parse(probe[2]), None, "the address is used once");
+    assert_eq!(
+        parser.parse(probe[2]).next(),
+        None,
+        "the address is used once"
+    );
 }
 
 #[test]
@@ -223,14 +232,7 @@ fn what_is_no_message() {
         "",
         "usb 1-1: new high-speed USB device",
         "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.124.06",
-        "NVRM: GPU 0000:29:00.0: GPU serial number is 1650000000000.",
-        "NVRM: GPU Board Serial Number: 0",
-        "NVRM: Xid (PCI:0000:3b:00): seven",
-        "NVRM: Xid (PCI:0000:3b:00): 79.5",
-        "NVRM: Xid (PCI:0000:3b:00)",
-        "NVRM: Xid (): 79",
-        "NVRM: Xid (PCI:zz): 79, x",
-        "NVRM: Xid (PCI:0000:3b:00): 99999999999, too large",
+        "NVRM: GPU Board Serial Number:",
         "fallen off the bus and is not responding to commands.",
     ] {
         assert_eq!(one(line), None, "{line:?}");
@@ -238,8 +240,77 @@ fn what_is_no_message() {
 }
 
 #[test]
+fn what_begins_as_a_message_and_is_none_is_told() {
+    for line in [
+        "NVRM: Xid (PCI:0000:3b:00): seven",
+        "NVRM: Xid (PCI:0000:3b:00): 79.5",
+        "NVRM: Xid (PCI:0000:3b:00)",
+        "NVRM: Xid (): 79",
+        "NVRM: Xid (PCI:zz): 79, x",
+        "NVRM: Xid (PCI:0000:3b:00): 99999999999, too large",
+        "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): seven",
+        "nvidia-nvswitch0: SXid",
+    ] {
+        assert_eq!(one(line), Some(Message::Malformed), "{line:?}");
+    }
+}
+
+#[test]
+fn serial_numbers_and_gpus_that_do_not_start() {
+    let pci = Some(address("0000:29:00"));
+    let serial = |pci, serial: &str| {
+        Some(Message::Serial {
+            pci,
+            serial: serial.to_owned(),
+        })
+    };
+    assert_eq!(
+        one("NVRM: GPU 0000:29:00.0: GPU serial number is 1650000000000."),
+        serial(pci, "1650000000000")
+    );
+    assert_eq!(one("NVRM: GPU Board Serial Number: 0"), serial(None, "0"));
+    let mut parser = Parser::default();
+    let preamble = "NVRM: GPU at PCI:0000:29:00: GPU-1\nNVRM: GPU Board Serial Number: 16";
+    assert_eq!(parser.parse(preamble).nth(1), serial(pci, "16"));
+    let failed = |line: &str| match one(line) {
+        Some(Message::InitFailed { pci, .. }) => pci,
+        other => panic!("{line:?} gave {other:?}"),
+    };
+    assert_eq!(
+        failed("NVRM: GPU 0000:29:00.0: RmInitAdapter failed! (0x24:0x65:1477)"),
+        pci
+    );
+    assert_eq!(
+        failed("NVRM: RmInitAdapter failed! (0x26:0xffff:1290)"),
+        None
+    );
+    assert_eq!(
+        failed("NVRM: rm_init_adapter failed for device bearing minor number 0"),
+        None
+    );
+}
+
+#[test]
+fn each_message_of_a_record_counts() {
+    let record = "NVRM: Xid (PCI:0000:3b:00): 79, a\nNVRM: Xid (PCI:0000:5e:00): 79, b";
+    assert_eq!(Parser::default().parse(record).count(), 2);
+}
+
+#[test]
+fn a_cause_without_a_text_or_a_process() {
+    let only = xid("NVRM: Xid (PCI:0000:3b:00): 45, pid=7, name=a caused by previous Xid 31");
+    assert_eq!((only.caused_by, only.text.as_str()), (Some(31), ""));
+    assert_eq!(only.process.unwrap().name.as_deref(), Some("a"));
+    let bare = xid("NVRM: Xid (PCI:0000:3b:00): 45 caused by previous Xid 31");
+    assert_eq!(bare.caused_by, Some(31));
+}
+
+#[test]
 fn the_quick_look_never_drops_a_message() {
     assert!(may_be_message(b"\xff\xfe NVRM: Xid (PCI:0000:3b:00): 79"));
+    assert!(may_be_message(
+        b"nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 1"
+    ));
     assert!(!may_be_message(b"eth0: link up"));
     assert!(!may_be_message(b""));
 }
@@ -266,8 +337,7 @@ proptest! {
             compute_instance: instances.and_then(|(_, compute)| compute),
             code,
             process,
-            // A cause without any text before it is not known to exist.
-            caused_by: if text.is_empty() { None } else { caused_by },
+            caused_by,
             text,
         };
         prop_assert_eq!(xid(&printed.to_string()), printed);

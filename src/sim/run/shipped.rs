@@ -1,17 +1,11 @@
-//! The rules and the policy that come with the product, and what simulated clusters change about them.
+//! The rules that come with the product, and what simulated clusters change about them.
 
 use std::time::Duration;
 
+use crate::api::GpuFaultRule;
 use crate::api::duration::PromDuration;
-use crate::api::{GpuFaultRule, RemediationPolicy};
-
-const RULES: &str = include_str!("../../../rules/xid-fatal.yaml");
-const POLICY: &str = include_str!("../../../rules/policies/drain-node.yaml");
-
-/// A shipped file cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("a rule file that is part of the program cannot be read")]
-pub struct Unreadable(#[from] serde_saphyr::Error);
+use crate::rules::shipped;
+pub use crate::rules::shipped::{Unreadable, policy};
 
 /// The shipped rules. They look each second; where a day is to pass quickly, another interval is given.
 ///
@@ -19,20 +13,11 @@ pub struct Unreadable(#[from] serde_saphyr::Error);
 ///
 /// They are no rules.
 pub fn rules(interval: Option<Duration>) -> Result<GpuFaultRule, Unreadable> {
-    let mut rules: GpuFaultRule = serde_saphyr::from_str(RULES)?;
+    let mut rules = shipped::rules()?;
     if let Some(interval) = interval {
         for group in &mut rules.spec.groups {
             group.interval = Some(PromDuration::from(interval));
         }
     }
     Ok(rules)
-}
-
-/// The shipped policy.
-///
-/// # Errors
-///
-/// It is no policy.
-pub fn policy() -> Result<RemediationPolicy, Unreadable> {
-    Ok(serde_saphyr::from_str(POLICY)?)
 }
