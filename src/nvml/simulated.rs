@@ -80,7 +80,7 @@ impl Driver for SimulatedGpus {
                 })
                 .to_vec(),
             temperature: Some(40 + index % 5),
-            failures: Vec::new(),
+            ..Sample::default()
         })
     }
 }
