@@ -1,6 +1,7 @@
 //! The node process: the driver and the kernel log in, `/metrics` out. It judges nothing.
 
 mod collector;
+mod families;
 mod ledger;
 #[cfg(feature = "sim")]
 pub mod passive;

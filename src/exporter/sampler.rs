@@ -5,7 +5,7 @@
 //! alone and never doubled; it goes on when its call ends.
 
 use super::state::State;
-use crate::nvml::{Driver, DriverError, DriverSource};
+use crate::nvml::{Driver, DriverError, DriverSource, Sample};
 use jiff::Timestamp;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -13,6 +13,10 @@ use std::time::{Duration, Instant};
 
 /// A driver session does not find a lost GPU again, even after a reset; only a new session does.
 const RELOAD_WHILE_LOST: Duration = Duration::from_secs(5);
+/// Of so many askings of a GPU one is also for how busy it is.
+const USAGE_EVERY: u32 = 5;
+/// And one for what changes rarely.
+const DETAILS_EVERY: u32 = 30;
 /// How often it is looked whether the last user of a session is gone.
 const RELEASE_POLL: Duration = Duration::from_millis(2);
 
@@ -180,7 +184,12 @@ impl Supervisor {
         self.opened = Instant::now();
         let driver = self.source.open()?;
         self.sessions += 1;
-        self.shared.state().session_began();
+        // Asked before the lock is taken: it is a call to the driver.
+        let cuda_version = driver.cuda_version();
+        let mut state = self.shared.state();
+        state.session_began();
+        state.driver_supports(cuda_version);
+        drop(state);
         tracing::debug!(session = self.sessions, "driver session begun");
         Ok(Session {
             number: self.sessions,
@@ -221,6 +230,8 @@ impl Supervisor {
 fn work(shared: &Shared, index: u32) {
     // The session in which the GPU told who it is.
     let mut identified = None;
+    // Good askings since then; the first is for everything.
+    let mut round = 0u32;
     loop {
         let session = lock(&shared.session).clone();
         if let Some(session) = session.filter(|session| index < session.gpu_count) {
@@ -228,14 +239,19 @@ fn work(shared: &Shared, index: u32) {
             let identity =
                 (identified != Some(session.number)).then(|| session.driver.identity(index));
             let result = match identity {
-                None => session.driver.sample(index),
+                None => ask(session.driver.as_ref(), index, round),
                 Some(Ok(identity)) => {
                     shared.state().gpu_identified(identity);
-                    session.driver.sample(index)
+                    round = 0;
+                    ask(session.driver.as_ref(), index, round)
                 }
                 Some(Err(error)) => Err(error),
             };
             identified = result.is_ok().then_some(session.number);
+            round = match result {
+                Ok(_) => (round + 1) % (USAGE_EVERY * DETAILS_EVERY),
+                Err(_) => 0,
+            };
             drop(session);
             shared
                 .state()
@@ -245,6 +261,22 @@ fn work(shared: &Shared, index: u32) {
             return;
         }
     }
+}
+
+/// Asks for a GPU's health, and in some rounds for more.
+fn ask(driver: &dyn Driver, index: u32, round: u32) -> Result<Sample, DriverError> {
+    let mut sample = driver.sample(index)?;
+    if round.is_multiple_of(USAGE_EVERY) {
+        let (usage, failures) = driver.usage(index)?;
+        sample.usage = Some(Box::new(usage));
+        sample.failures.extend(failures);
+    }
+    if round.is_multiple_of(DETAILS_EVERY) {
+        let (details, failures) = driver.details(index)?;
+        sample.details = Some(Box::new(details));
+        sample.failures.extend(failures);
+    }
+    Ok(sample)
 }
 
 #[cfg(test)]

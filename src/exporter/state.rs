@@ -46,6 +46,8 @@ pub(super) struct DriverState {
     pub(super) tried: bool,
     /// Its version, as it last told.
     pub(super) version: Option<String>,
+    /// The newest CUDA version that it supports.
+    pub(super) cuda_version: Option<String>,
     /// Whether it answered when it was last asked.
     pub(super) up: bool,
     /// How many GPUs it has, while it answers.
@@ -116,12 +118,18 @@ impl State {
         self.driver = DriverState {
             tried: true,
             version: Some(version),
+            cuda_version: self.driver.cuda_version.take(),
             up: true,
             gpu_count,
             error: None,
             asking_since: None,
         };
         self.nameless.retain(|index, _| *index < gpu_count);
+    }
+
+    /// A session began that supports this version of CUDA.
+    pub(super) fn driver_supports(&mut self, cuda_version: Option<String>) {
+        self.driver.cuda_version = cuda_version;
     }
 
     /// It ended badly.
@@ -209,7 +217,7 @@ impl State {
             }
             _ => None,
         };
-        let health = match result {
+        let mut health = match result {
             Ok(sample) => Health::Up(sample),
             Err(DriverError::GpuLost | DriverError::ResetRequired) => Health::Lost,
             Err(_) => Health::Failing,
@@ -233,6 +241,9 @@ impl State {
                 // From here on the driver itself tells.
                 self.verdicts.remove(&gpu.identity.pci);
             }
+        }
+        if let (Health::Up(sample), Health::Up(before)) = (&mut health, &mut gpu.health) {
+            sample.fill_from(before);
         }
         gpu.health = health;
     }
