@@ -3,6 +3,7 @@
 mod collector;
 mod families;
 mod ledger;
+mod listener;
 #[cfg(feature = "sim")]
 pub mod passive;
 mod sampler;
@@ -80,7 +81,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Exporter
         interval: config.interval,
         deadline: config.call_deadline,
     };
-    let shared = Shared::new(Arc::clone(&state), pace);
+    let shared = Shared::new(Arc::clone(&state), Arc::clone(&log), pace);
     let driver = sampler::start(Arc::clone(&shared), config.driver).map_err(|source| {
         ExporterError::Thread {
             name: "driver",

@@ -1,12 +1,15 @@
 //! The threads that ask the driver.
 //!
-//! One thread looks after the driver as a whole, and one after each GPU. Nobody waits for any of them: what they find they
+//! One thread looks after the driver as a whole, and two after each GPU: one asks, and one listens. Nobody waits for any of them: what they find they
 //! write into the state, and that a call is under way for too long is seen from there. A thread whose call hangs is left
 //! alone and never doubled; it goes on when its call ends.
 
+use super::listener::listen;
 use super::state::State;
+use crate::kmsg::Counters;
 use crate::nvml::{Driver, DriverError, DriverSource, Sample};
 use jiff::Timestamp;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -29,16 +32,18 @@ pub(super) struct Pace {
     pub(super) deadline: Duration,
 }
 
+/// A session with the driver.
 #[derive(Clone)]
-struct Session {
-    number: u64,
+pub(super) struct Session {
+    pub(super) number: u64,
     gpu_count: u32,
-    driver: Arc<dyn Driver>,
+    pub(super) driver: Arc<dyn Driver>,
 }
 
 /// What the threads share.
 pub(super) struct Shared {
     state: Arc<Mutex<State>>,
+    log: Arc<Counters>,
     pace: Pace,
     session: Mutex<Option<Session>>,
     stopped: Mutex<bool>,
@@ -46,9 +51,10 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(state: Arc<Mutex<State>>, pace: Pace) -> Arc<Self> {
+    pub(super) fn new(state: Arc<Mutex<State>>, log: Arc<Counters>, pace: Pace) -> Arc<Self> {
         Arc::new(Self {
             state,
+            log,
             pace,
             session: Mutex::new(None),
             stopped: Mutex::new(false),
@@ -60,6 +66,36 @@ impl Shared {
         lock(&self.state)
     }
 
+    pub(super) fn state_mutex(&self) -> &Mutex<State> {
+        &self.state
+    }
+
+    pub(super) fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    /// The session, if it has a GPU at this index.
+    pub(super) fn session_of(&self, index: u32) -> Option<Session> {
+        let session = lock(&self.session).clone();
+        session.filter(|session| index < session.gpu_count)
+    }
+
+    /// Whether this is still the session.
+    pub(super) fn is_session(&self, number: u64) -> bool {
+        lock(&self.session)
+            .as_ref()
+            .is_some_and(|session| session.number == number)
+    }
+
+    /// Whether the kernel log is being read.
+    pub(super) fn log_is_read(&self) -> bool {
+        self.log.open.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        *lock(&self.stopped)
+    }
+
     /// Tells all threads to end after the call that they are in.
     pub(super) fn stop(&self) {
         *lock(&self.stopped) = true;
@@ -67,7 +103,7 @@ impl Shared {
     }
 
     /// Waits; whether the threads may go on.
-    fn wait(&self, time: Duration) -> bool {
+    pub(super) fn wait(&self, time: Duration) -> bool {
         let guard = lock(&self.stopped);
         let (stopped, _) = self
             .stop
@@ -99,6 +135,7 @@ pub(super) fn start(
                 source,
                 sessions: 0,
                 workers: 0,
+                listeners: 0,
                 opened: Instant::now(),
                 said: None,
             }
@@ -111,6 +148,7 @@ struct Supervisor {
     source: Box<dyn DriverSource>,
     sessions: u64,
     workers: u32,
+    listeners: u32,
     opened: Instant,
     /// The last failure that was logged, so that it is said once.
     said: Option<DriverError>,
@@ -212,17 +250,29 @@ impl Supervisor {
     }
 
     fn start_workers(&mut self, gpu_count: u32) {
-        while self.workers < gpu_count {
-            let (shared, index) = (Arc::clone(&self.shared), self.workers);
+        self.workers = self.start_threads("gpu", self.workers..gpu_count, work);
+        self.listeners = self.start_threads("events", self.listeners..gpu_count, listen);
+    }
+
+    /// Starts the threads of these indices; answers the first index that has none.
+    fn start_threads(
+        &self,
+        name: &str,
+        indices: std::ops::Range<u32>,
+        work: fn(&Shared, u32),
+    ) -> u32 {
+        let end = indices.end.max(indices.start);
+        for index in indices {
+            let shared = Arc::clone(&self.shared);
             let started = std::thread::Builder::new()
-                .name(format!("gpu-{index}"))
+                .name(format!("{name}-{index}"))
                 .spawn(move || work(&shared, index));
             if let Err(error) = started {
                 tracing::error!(%error, gpu = index, "cannot start a thread; trying again");
-                return;
+                return index;
             }
-            self.workers += 1;
         }
+        end
     }
 }
 
@@ -233,8 +283,7 @@ fn work(shared: &Shared, index: u32) {
     // Good askings since then; the first is for everything.
     let mut round = 0u32;
     loop {
-        let session = lock(&shared.session).clone();
-        if let Some(session) = session.filter(|session| index < session.gpu_count) {
+        if let Some(session) = shared.session_of(index) {
             shared.state().gpu_asked(index, Instant::now());
             let identity =
                 (identified != Some(session.number)).then(|| session.driver.identity(index));

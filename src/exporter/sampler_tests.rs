@@ -103,7 +103,7 @@ impl Running {
             deadline: Duration::from_millis(50),
         };
         let state = Arc::new(Mutex::new(State::new(pace.interval, pace.deadline)));
-        let shared = Shared::new(Arc::clone(&state), pace);
+        let shared = Shared::new(Arc::clone(&state), Arc::default(), pace);
         let supervisor = start(Arc::clone(&shared), Box::new(Source(Arc::clone(&held)))).unwrap();
         Self {
             held,

@@ -1,7 +1,7 @@
 //! What the node process knows: written by the threads that ask the driver and read the log, read by a scrape.
 
 use super::ledger::Ledger;
-use crate::nvml::{DriverError, Identity, Sample};
+use crate::nvml::{DriverError, Event, Identity, Sample, UNKNOWN_XID};
 use crate::xid::{Message, PciAddress, RecoveryAction};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -106,6 +106,29 @@ impl State {
                 self.logged_uuids.insert(pci, uuid);
             }
         }
+    }
+
+    /// Takes in what NVML told of a GPU by itself. While the log is read, an Xid without a number is left to it: there it
+    /// has one.
+    pub(super) fn gpu_event(
+        &mut self,
+        pci: PciAddress,
+        event: Event,
+        at: Timestamp,
+        log_is_read: bool,
+    ) {
+        match event {
+            Event::Xid {
+                code: UNKNOWN_XID, ..
+            } if log_is_read => self.ledger.nvml_unknown_xid(),
+            Event::Xid { code, .. } => self.ledger.nvml_xid(pci, code, at),
+            Event::Other(name) => self.ledger.other(pci, name, 1),
+        }
+    }
+
+    /// The GPU that told in this session that it is at an index.
+    pub(super) fn place_of(&self, index: u32) -> Option<PciAddress> {
+        self.asking.get(&index)?.pci
     }
 
     /// A call to the driver as a whole begins.

@@ -2,7 +2,10 @@
 
 use super::errors::{code, failed, optional};
 use super::readings::Reader;
-use super::{CallFailure, Details, Driver, DriverError, DriverSource, Identity, Sample, Usage};
+use super::{
+    CallFailure, Details, Driver, DriverError, DriverSource, Events, Identity, Sample, Usage,
+    events,
+};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use std::path::PathBuf;
@@ -45,12 +48,16 @@ fn init(path: &std::ffi::OsStr) -> Result<Nvml, DriverError> {
         })
 }
 
-struct Session {
+pub(super) struct Session {
     nvml: Nvml,
 }
 
 impl Session {
-    fn device(&self, index: u32) -> Result<Device<'_>, DriverError> {
+    pub(super) fn nvml(&self) -> &Nvml {
+        &self.nvml
+    }
+
+    pub(super) fn device(&self, index: u32) -> Result<Device<'_>, DriverError> {
         self.nvml
             .device_by_index(index)
             .map_err(|error| failed("nvmlDeviceGetHandleByIndex_v2", &error))
@@ -109,6 +116,10 @@ impl Driver for Session {
 
     fn usage(&self, index: u32) -> Result<(Usage, Vec<CallFailure>), DriverError> {
         self.reader(index)?.usage()
+    }
+
+    fn events(self: Arc<Self>, index: u32) -> Result<Option<Box<dyn Events>>, DriverError> {
+        events::register(self, index)
     }
 
     fn details(&self, index: u32) -> Result<(Details, Vec<CallFailure>), DriverError> {

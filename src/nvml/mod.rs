@@ -1,6 +1,7 @@
 //! The GPU driver: what is asked of it, the library that answers, and a simulated one.
 
 mod errors;
+mod events;
 mod library;
 mod raw;
 mod readings;
@@ -9,6 +10,7 @@ mod simulated;
 
 use crate::xid::PciAddress;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use library::Library;
 pub use sample::{
@@ -139,6 +141,17 @@ pub trait Driver: Send + Sync {
         Ok(Default::default())
     }
 
+    /// Registers for what the driver tells of a GPU by itself; `None` where it tells nothing. What happened before is not
+    /// told. Whoever holds the answer holds the session.
+    ///
+    /// # Errors
+    ///
+    /// The GPU or the driver does not answer.
+    fn events(self: Arc<Self>, index: u32) -> Result<Option<Box<dyn Events>>, DriverError> {
+        let _ = index;
+        Ok(None)
+    }
+
     /// What changes rarely about the GPU; and the calls that failed.
     ///
     /// # Errors
@@ -148,6 +161,38 @@ pub trait Driver: Send + Sync {
         let _ = index;
         Ok(Default::default())
     }
+}
+
+/// Something that the driver told by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// An Xid.
+    Xid {
+        /// Its number; [`UNKNOWN_XID`] where the library cannot tell it.
+        code: u32,
+        /// The GPU instance that it is of, on a divided GPU.
+        gpu_instance: Option<u32>,
+        /// The compute instance.
+        compute_instance: Option<u32>,
+    },
+    /// Another, by its name.
+    Other(&'static str),
+}
+
+/// What the driver library calls an Xid that it does not know.
+pub const UNKNOWN_XID: u32 = 999;
+
+/// The events of one GPU.
+pub trait Events: Send {
+    /// The names that [`Event::Other`] may have.
+    fn others(&self) -> Vec<&'static str>;
+
+    /// Waits for the next event; `None` where there was none in time, or one that says nothing.
+    ///
+    /// # Errors
+    ///
+    /// The GPU or the driver does not answer: this ends, and another must be begun.
+    fn next(&mut self, wait: Duration) -> Result<Option<Event>, DriverError>;
 }
 
 /// Where a driver comes from. It is asked again after the driver has gone.

@@ -146,7 +146,7 @@ fn names_are_as_the_field_has_them() {
             assert!(!name.contains(other), "{name}: base units");
         }
         let base = name.strip_suffix("_total").unwrap_or(name);
-        for reserved in ["_bucket", "_sum", "_created"] {
+        for reserved in ["_bucket", "_sum", "_count", "_created"] {
             assert!(
                 !base.ends_with(reserved),
                 "{name}: OpenMetrics keeps {reserved}"

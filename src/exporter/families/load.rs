@@ -52,10 +52,10 @@ families! {
         "Energy that the board has taken since the driver was loaded.",
         from "nvmlDeviceGetTotalEnergyConsumption",
         example "sum by (node) (increase(gpu_energy_joules_total[1d])) / 3.6e6";
-    PROCESSES: Gauge "gpu_process_count" of Gpu { type: "`compute`, `graphics`" },
+    PROCESSES: Gauge "gpu_processes" of Gpu { type: "`compute`, `graphics`" },
         "Processes that use this GPU.",
         from "nvmlDeviceGetComputeRunningProcesses_v3, nvmlDeviceGetGraphicsRunningProcesses_v3",
-        example "sum by (node, gpu) (gpu_process_count) == 0 and on (node, gpu) gpu_memory_used_bytes > 1e9";
+        example "sum by (node, gpu) (gpu_processes) == 0 and on (node, gpu) gpu_memory_used_bytes > 1e9";
     PCIE_REPLAYS: Counter "gpu_pcie_replays_total" of Gpu {},
         "PCIe packets that were sent again, since the driver was loaded.",
         from "nvmlDeviceGetPcieReplayCounter",

@@ -17,6 +17,16 @@ families! {
         "When this Xid last happened; absent until it has, and where the log does not tell when it was.",
         from "kernel log, NVML events",
         example "time() - gpu_xid_last_timestamp_seconds{xid=\"79\"} < 300";
+    EVENTS: Counter "gpu_driver_events_total" of Gpu {
+            event: "`double_bit_ecc`, `single_bit_ecc_storm`, `dram_retirement`, `dram_retirement_failure`, `nonfatal_poison`, `fatal_poison`, `gpu_unavailable`, `recovery_action`"
+        },
+        "Events of the driver that are no Xids. Those that this GPU can tell start at 0.",
+        from "nvmlEventSetWait_v2",
+        example "increase(gpu_driver_events_total{event=\"gpu_unavailable\"}[10m]) > 0";
+    TOLD: Counter "gpu_exporter_xid_source_events_total" of Node { source: "`kernel_log`, `nvml`" },
+        "Xids and losses as each source told of them, before what both told was taken for one.",
+        from "kernel log, nvmlEventSetWait_v2",
+        example "increase(gpu_exporter_xid_source_events_total{source=\"nvml\"}[1d])";
 }
 
 impl Page<'_> {
@@ -72,6 +82,14 @@ impl Page<'_> {
             let last = ledger.get(pci, code)?.last?;
             Some((row, [name.as_str()], last.as_duration().as_secs_f64()))
         });
-        write(encoder, &LAST, times)
+        write(encoder, &LAST, times)?;
+        let others = self.gpus.iter().flat_map(|shown| {
+            let events = ledger.others(shown.gpu.identity.pci);
+            events.map(move |(name, count)| (&shown.row, [name], count))
+        });
+        write(encoder, &EVENTS, others)?;
+        let told = ledger.told();
+        let told = told.map(|(source, count)| (&self.row, [source], count));
+        write(encoder, &TOLD, told)
     }
 }
