@@ -1,8 +1,9 @@
 //! The node process: the driver and the kernel log in, `/metrics` out. It judges nothing.
 
 mod collector;
+mod families;
 mod ledger;
-mod logged;
+mod listener;
 #[cfg(feature = "sim")]
 pub mod passive;
 mod sampler;
@@ -81,7 +82,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Exporter
         interval: config.interval,
         deadline: config.call_deadline,
     };
-    let shared = Shared::new(Arc::clone(&state), pace);
+    let shared = Shared::new(Arc::clone(&state), Arc::clone(&log), pace);
     let driver = sampler::start(Arc::clone(&shared), config.driver).map_err(|source| {
         ExporterError::Thread {
             name: "driver",

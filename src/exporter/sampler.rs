@@ -1,18 +1,25 @@
 //! The threads that ask the driver.
 //!
-//! One thread looks after the driver as a whole, and one after each GPU. Nobody waits for any of them: what they find they
+//! One thread looks after the driver as a whole, and two after each GPU: one asks, and one listens. Nobody waits for any of them: what they find they
 //! write into the state, and that a call is under way for too long is seen from there. A thread whose call hangs is left
 //! alone and never doubled; it goes on when its call ends.
 
+use super::listener::listen;
 use super::state::State;
-use crate::nvml::{Driver, DriverError, DriverSource};
+use crate::kmsg::Counters;
+use crate::nvml::{Driver, DriverError, DriverSource, Sample};
 use jiff::Timestamp;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A driver session does not find a lost GPU again, even after a reset; only a new session does.
 const RELOAD_WHILE_LOST: Duration = Duration::from_secs(5);
+/// Of so many askings of a GPU one is also for how busy it is.
+const USAGE_EVERY: u32 = 5;
+/// And one for what changes rarely.
+const DETAILS_EVERY: u32 = 30;
 /// How often it is looked whether the last user of a session is gone.
 const RELEASE_POLL: Duration = Duration::from_millis(2);
 
@@ -25,16 +32,18 @@ pub(super) struct Pace {
     pub(super) deadline: Duration,
 }
 
+/// A session with the driver.
 #[derive(Clone)]
-struct Session {
-    number: u64,
+pub(super) struct Session {
+    pub(super) number: u64,
     gpu_count: u32,
-    driver: Arc<dyn Driver>,
+    pub(super) driver: Arc<dyn Driver>,
 }
 
 /// What the threads share.
 pub(super) struct Shared {
     state: Arc<Mutex<State>>,
+    log: Arc<Counters>,
     pace: Pace,
     session: Mutex<Option<Session>>,
     stopped: Mutex<bool>,
@@ -42,9 +51,10 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(state: Arc<Mutex<State>>, pace: Pace) -> Arc<Self> {
+    pub(super) fn new(state: Arc<Mutex<State>>, log: Arc<Counters>, pace: Pace) -> Arc<Self> {
         Arc::new(Self {
             state,
+            log,
             pace,
             session: Mutex::new(None),
             stopped: Mutex::new(false),
@@ -56,6 +66,36 @@ impl Shared {
         lock(&self.state)
     }
 
+    pub(super) fn state_mutex(&self) -> &Mutex<State> {
+        &self.state
+    }
+
+    pub(super) fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    /// The session, if it has a GPU at this index.
+    pub(super) fn session_of(&self, index: u32) -> Option<Session> {
+        let session = lock(&self.session).clone();
+        session.filter(|session| index < session.gpu_count)
+    }
+
+    /// Whether this is still the session.
+    pub(super) fn is_session(&self, number: u64) -> bool {
+        lock(&self.session)
+            .as_ref()
+            .is_some_and(|session| session.number == number)
+    }
+
+    /// Whether the kernel log is being read.
+    pub(super) fn log_is_read(&self) -> bool {
+        self.log.open.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        *lock(&self.stopped)
+    }
+
     /// Tells all threads to end after the call that they are in.
     pub(super) fn stop(&self) {
         *lock(&self.stopped) = true;
@@ -63,7 +103,7 @@ impl Shared {
     }
 
     /// Waits; whether the threads may go on.
-    fn wait(&self, time: Duration) -> bool {
+    pub(super) fn wait(&self, time: Duration) -> bool {
         let guard = lock(&self.stopped);
         let (stopped, _) = self
             .stop
@@ -95,6 +135,7 @@ pub(super) fn start(
                 source,
                 sessions: 0,
                 workers: 0,
+                listeners: 0,
                 opened: Instant::now(),
                 said: None,
             }
@@ -107,6 +148,7 @@ struct Supervisor {
     source: Box<dyn DriverSource>,
     sessions: u64,
     workers: u32,
+    listeners: u32,
     opened: Instant,
     /// The last failure that was logged, so that it is said once.
     said: Option<DriverError>,
@@ -180,7 +222,12 @@ impl Supervisor {
         self.opened = Instant::now();
         let driver = self.source.open()?;
         self.sessions += 1;
-        self.shared.state().session_began();
+        // Asked before the lock is taken: it is a call to the driver.
+        let cuda_version = driver.cuda_version();
+        let mut state = self.shared.state();
+        state.session_began();
+        state.driver_supports(cuda_version);
+        drop(state);
         tracing::debug!(session = self.sessions, "driver session begun");
         Ok(Session {
             number: self.sessions,
@@ -203,17 +250,29 @@ impl Supervisor {
     }
 
     fn start_workers(&mut self, gpu_count: u32) {
-        while self.workers < gpu_count {
-            let (shared, index) = (Arc::clone(&self.shared), self.workers);
+        self.workers = self.start_threads("gpu", self.workers..gpu_count, work);
+        self.listeners = self.start_threads("events", self.listeners..gpu_count, listen);
+    }
+
+    /// Starts the threads of these indices; answers the first index that has none.
+    fn start_threads(
+        &self,
+        name: &str,
+        indices: std::ops::Range<u32>,
+        work: fn(&Shared, u32),
+    ) -> u32 {
+        let end = indices.end.max(indices.start);
+        for index in indices {
+            let shared = Arc::clone(&self.shared);
             let started = std::thread::Builder::new()
-                .name(format!("gpu-{index}"))
+                .name(format!("{name}-{index}"))
                 .spawn(move || work(&shared, index));
             if let Err(error) = started {
                 tracing::error!(%error, gpu = index, "cannot start a thread; trying again");
-                return;
+                return index;
             }
-            self.workers += 1;
         }
+        end
     }
 }
 
@@ -221,21 +280,27 @@ impl Supervisor {
 fn work(shared: &Shared, index: u32) {
     // The session in which the GPU told who it is.
     let mut identified = None;
+    // Good askings since then; the first is for everything.
+    let mut round = 0u32;
     loop {
-        let session = lock(&shared.session).clone();
-        if let Some(session) = session.filter(|session| index < session.gpu_count) {
+        if let Some(session) = shared.session_of(index) {
             shared.state().gpu_asked(index, Instant::now());
             let identity =
                 (identified != Some(session.number)).then(|| session.driver.identity(index));
             let result = match identity {
-                None => session.driver.sample(index),
+                None => ask(session.driver.as_ref(), index, round),
                 Some(Ok(identity)) => {
                     shared.state().gpu_identified(identity);
-                    session.driver.sample(index)
+                    round = 0;
+                    ask(session.driver.as_ref(), index, round)
                 }
                 Some(Err(error)) => Err(error),
             };
             identified = result.is_ok().then_some(session.number);
+            round = match result {
+                Ok(_) => (round + 1) % (USAGE_EVERY * DETAILS_EVERY),
+                Err(_) => 0,
+            };
             drop(session);
             shared
                 .state()
@@ -245,6 +310,22 @@ fn work(shared: &Shared, index: u32) {
             return;
         }
     }
+}
+
+/// Asks for a GPU's health, and in some rounds for more.
+fn ask(driver: &dyn Driver, index: u32, round: u32) -> Result<Sample, DriverError> {
+    let mut sample = driver.sample(index)?;
+    if round.is_multiple_of(USAGE_EVERY) {
+        let (usage, failures) = driver.usage(index)?;
+        sample.usage = Some(Box::new(usage));
+        sample.failures.extend(failures);
+    }
+    if round.is_multiple_of(DETAILS_EVERY) {
+        let (details, failures) = driver.details(index)?;
+        sample.details = Some(Box::new(details));
+        sample.failures.extend(failures);
+    }
+    Ok(sample)
 }
 
 #[cfg(test)]

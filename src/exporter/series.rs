@@ -1,11 +1,12 @@
 //! Writing one metric family: rows of labels and their values.
 
+use super::families::family::{Family, Kind, Label};
 use super::state::Gpu;
 use crate::xid::PciAddress;
 use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeLabel, EncodeLabelSet, LabelSetEncoder, NoLabelSet,
+    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeLabel, EncodeLabelSet,
+    LabelSetEncoder, NoLabelSet,
 };
-use prometheus_client::metrics::MetricType;
 use std::fmt;
 
 /// The labels that identify a series. What is not known has no label, which is the same to Prometheus as an empty one.
@@ -57,7 +58,8 @@ impl Row {
 #[derive(Debug)]
 struct Labels<'a, const N: usize> {
     row: &'a Row,
-    more: [(&'static str, &'a str); N],
+    names: &'static [Label; N],
+    values: [&'a str; N],
 }
 
 impl<const N: usize> EncodeLabelSet for Labels<'_, N> {
@@ -65,52 +67,45 @@ impl<const N: usize> EncodeLabelSet for Labels<'_, N> {
         for (name, value) in &self.row.labels {
             (*name, value.as_str()).encode(encoder.encode_label())?;
         }
-        for (name, value) in self.more.into_iter().filter(|(_, value)| !value.is_empty()) {
-            (name, value).encode(encoder.encode_label())?;
+        let more = self.names.iter().zip(self.values);
+        for (label, value) in more.filter(|(_, value)| !value.is_empty()) {
+            (label.name, value).encode(encoder.encode_label())?;
         }
         Ok(())
     }
 }
 
-/// A row, what the family adds to it, and the value.
-pub(super) type Series<'a, V, const N: usize> = (&'a Row, [(&'static str, &'a str); N], V);
+/// A row, the values of the family's own labels, and the value.
+pub(super) type Series<'a, V, const N: usize> = (&'a Row, [&'a str; N], V);
 
-/// Writes a family of gauges, if it has any series.
-pub(super) fn gauge<'a, const N: usize>(
+/// Writes a family, if it has any series. An empty label is left out.
+pub(super) fn write<'a, V, const N: usize>(
     encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    samples: impl IntoIterator<Item = Series<'a, f64, N>>,
-) -> fmt::Result {
+    family: &Family<N>,
+    samples: impl IntoIterator<Item = Series<'a, V, N>>,
+) -> fmt::Result
+where
+    V: EncodeGaugeValue + EncodeCounterValue,
+{
     let mut samples = samples.into_iter().peekable();
     if samples.peek().is_none() {
         return Ok(());
     }
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    for (row, more, value) in samples {
-        family
-            .encode_family(&Labels { row, more })?
-            .encode_gauge(&value)?;
-    }
-    Ok(())
-}
-
-/// Writes a family of counters, if it has any series. The name is without `_total`, which the encoder adds.
-pub(super) fn counter<'a, const N: usize>(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    samples: impl IntoIterator<Item = Series<'a, u64, N>>,
-) -> fmt::Result {
-    let mut samples = samples.into_iter().peekable();
-    if samples.peek().is_none() {
-        return Ok(());
-    }
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for (row, more, value) in samples {
-        family
-            .encode_family(&Labels { row, more })?
-            .encode_counter::<NoLabelSet, u64, f64>(&value, None)?;
+    // The encoder adds the ending of a counter by itself.
+    let name = family.name.strip_suffix("_total").unwrap_or(family.name);
+    let kind = family.kind.metric_type();
+    let mut metric = encoder.encode_descriptor(name, family.help, None, kind)?;
+    for (row, values, value) in samples {
+        let labels = Labels {
+            row,
+            names: family.labels,
+            values,
+        };
+        let mut metric = metric.encode_family(&labels)?;
+        match family.kind {
+            Kind::Gauge => metric.encode_gauge(&value)?,
+            Kind::Counter => metric.encode_counter::<NoLabelSet, V, f64>(&value, None)?,
+        }
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::ledger::Ledger;
 use super::switches::Switches;
-use crate::nvml::{DriverError, Identity, Sample};
+use crate::nvml::{DriverError, Event, Identity, Sample, UNKNOWN_XID};
 use crate::xid::{Message, PciAddress, RecoveryAction};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -50,6 +50,8 @@ pub(super) struct DriverState {
     pub(super) tried: bool,
     /// Its version, as it last told.
     pub(super) version: Option<String>,
+    /// The newest CUDA version that it supports.
+    pub(super) cuda_version: Option<String>,
     /// Whether it answered when it was last asked.
     pub(super) up: bool,
     /// How many GPUs it has, while it answers.
@@ -128,6 +130,29 @@ impl State {
         }
     }
 
+    /// Takes in what NVML told of a GPU by itself. While the log is read, an Xid without a number is left to it: there it
+    /// has one.
+    pub(super) fn gpu_event(
+        &mut self,
+        pci: PciAddress,
+        event: Event,
+        at: Timestamp,
+        log_is_read: bool,
+    ) {
+        match event {
+            Event::Xid {
+                code: UNKNOWN_XID, ..
+            } if log_is_read => self.ledger.nvml_unknown_xid(),
+            Event::Xid { code, .. } => self.ledger.nvml_xid(pci, code, at),
+            Event::Other(name) => self.ledger.other(pci, name, 1),
+        }
+    }
+
+    /// The GPU that told in this session that it is at an index.
+    pub(super) fn place_of(&self, index: u32) -> Option<PciAddress> {
+        self.asking.get(&index)?.pci
+    }
+
     /// A call to the driver as a whole begins.
     pub(super) fn driver_asked(&mut self, now: Instant) {
         self.driver.asking_since = Some(now);
@@ -138,12 +163,18 @@ impl State {
         self.driver = DriverState {
             tried: true,
             version: Some(version),
+            cuda_version: self.driver.cuda_version.take(),
             up: true,
             gpu_count,
             error: None,
             asking_since: None,
         };
         self.nameless.retain(|index, _| *index < gpu_count);
+    }
+
+    /// A session began that supports this version of CUDA.
+    pub(super) fn driver_supports(&mut self, cuda_version: Option<String>) {
+        self.driver.cuda_version = cuda_version;
     }
 
     /// It ended badly.
@@ -231,7 +262,7 @@ impl State {
             }
             _ => None,
         };
-        let health = match result {
+        let mut health = match result {
             Ok(sample) => Health::Up(sample),
             Err(DriverError::GpuLost | DriverError::ResetRequired) => Health::Lost,
             Err(_) => Health::Failing,
@@ -255,6 +286,9 @@ impl State {
                 // From here on the driver itself tells.
                 self.verdicts.remove(&gpu.identity.pci);
             }
+        }
+        if let (Health::Up(sample), Health::Up(before)) = (&mut health, &mut gpu.health) {
+            sample.fill_from(before);
         }
         gpu.health = health;
     }

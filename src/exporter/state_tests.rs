@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 use super::*;
+use crate::nvml::Usage;
 use crate::xid::Parser;
 
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -267,6 +268,51 @@ fn the_log_tells_the_verdict_only_while_the_driver_cannot() {
         None,
         "one that may be of an earlier boot is none"
     );
+}
+
+#[test]
+fn what_was_not_asked_for_this_time_stays_as_it_was_until_the_gpu_is_lost() {
+    let (mut state, now) = healthy();
+    let power = |state: &State| {
+        let gpu = state.gpus.values().next().unwrap();
+        let usage = state.current(gpu, now)?.usage.as_deref()?;
+        usage.power
+    };
+    let usage = Usage {
+        power: Some(70.0),
+        ..Usage::default()
+    };
+    let asked = Sample {
+        usage: Some(Box::new(usage)),
+        ..Sample::default()
+    };
+    state.gpu_answered(0, Ok(asked), now, at(1));
+    state.gpu_answered(0, Ok(sample(Some(0))), now, at(2));
+    assert_eq!(power(&state), Some(70.0));
+    state.gpu_answered(0, Err(DriverError::GpuLost), now, at(3));
+    state.gpu_answered(0, Ok(sample(Some(0))), now, at(4));
+    assert_eq!(power(&state), None);
+}
+
+#[test]
+fn an_xid_without_a_number_is_left_to_the_log_while_that_is_read() {
+    let (mut state, _) = healthy();
+    let pci = "0000:3b:00".parse().unwrap();
+    let xid = |code| Event::Xid {
+        code,
+        gpu_instance: None,
+        compute_instance: None,
+    };
+    state.gpu_event(pci, xid(UNKNOWN_XID), at(0), true);
+    assert_eq!(state.ledger.seen().count(), 0);
+    state.gpu_event(pci, xid(UNKNOWN_XID), at(0), false);
+    state.gpu_event(pci, xid(79), at(0), true);
+    state.gpu_event(pci, Event::Other("gpu_unavailable"), at(0), true);
+    let seen: Vec<u32> = state.ledger.seen().map(|(_, code, _)| code).collect();
+    assert_eq!(seen, [79, UNKNOWN_XID]);
+    assert_eq!(state.ledger.told(), [("kernel_log", 0), ("nvml", 3)]);
+    let others: Vec<_> = state.ledger.others(pci).collect();
+    assert_eq!(others, [("gpu_unavailable", 1)]);
 }
 
 #[test]

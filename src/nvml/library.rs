@@ -1,12 +1,12 @@
 //! NVIDIA's management library (NVML), through `nvml-wrapper`.
 
-use super::{CallFailure, Driver, DriverError, DriverSource, EccCount, Identity, Sample};
-use crate::xid::RecoveryAction;
-use nvml_wrapper::enum_wrappers::device::{EccCounter, MemoryError, TemperatureSensor};
-use nvml_wrapper::enums::device::SampleValue;
+use super::errors::{code, failed, optional};
+use super::readings::Reader;
+use super::{
+    CallFailure, Details, Driver, DriverError, DriverSource, Events, Identity, Sample, Usage,
+    events,
+};
 use nvml_wrapper::error::NvmlError;
-use nvml_wrapper::structs::device::FieldId;
-use nvml_wrapper::sys_exports::field_id::NVML_FI_DEV_GET_GPU_RECOVERY_ACTION;
 use nvml_wrapper::{Device, Nvml};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,15 +48,23 @@ fn init(path: &std::ffi::OsStr) -> Result<Nvml, DriverError> {
         })
 }
 
-struct Session {
+pub(super) struct Session {
     nvml: Nvml,
 }
 
 impl Session {
-    fn device(&self, index: u32) -> Result<Device<'_>, DriverError> {
+    pub(super) fn nvml(&self) -> &Nvml {
+        &self.nvml
+    }
+
+    pub(super) fn device(&self, index: u32) -> Result<Device<'_>, DriverError> {
         self.nvml
             .device_by_index(index)
             .map_err(|error| failed("nvmlDeviceGetHandleByIndex_v2", &error))
+    }
+
+    fn reader(&self, index: u32) -> Result<Reader<'_>, DriverError> {
+        Ok(Reader::new(&self.nvml, self.device(index)?))
     }
 }
 
@@ -65,6 +73,12 @@ impl Driver for Session {
         self.nvml
             .sys_driver_version()
             .map_err(|error| failed("nvmlSystemGetDriverVersion", &error))
+    }
+
+    fn cuda_version(&self) -> Option<String> {
+        let version = self.nvml.sys_cuda_driver_version().ok()?;
+        let (major, minor) = (version / 1000, version % 1000 / 10);
+        Some(format!("{major}.{minor}"))
     }
 
     fn gpu_count(&self) -> Result<u32, DriverError> {
@@ -97,152 +111,19 @@ impl Driver for Session {
     }
 
     fn sample(&self, index: u32) -> Result<Sample, DriverError> {
-        let device = self.device(index)?;
-        let mut readings = Readings::default();
-        let recovery_action =
-            readings.take("nvmlDeviceGetFieldValues", recovery_action(&device))?;
-        let temperature = readings.take(
-            "nvmlDeviceGetTemperature",
-            device.temperature(TemperatureSensor::Gpu),
-        )?;
-        let mut ecc = Vec::with_capacity(4);
-        for (corrected, aggregate) in [(true, false), (true, true), (false, false), (false, true)] {
-            let kind = if corrected {
-                MemoryError::Corrected
-            } else {
-                MemoryError::Uncorrected
-            };
-            let counter = if aggregate {
-                EccCounter::Aggregate
-            } else {
-                EccCounter::Volatile
-            };
-            let count = readings.take(
-                "nvmlDeviceGetTotalEccErrors",
-                device.total_ecc_errors(kind, counter),
-            )?;
-            ecc.extend(count.map(|count| EccCount {
-                corrected,
-                aggregate,
-                count,
-            }));
-        }
-        readings.finish(Sample {
-            recovery_action,
-            ecc,
-            temperature,
-            failures: Vec::new(),
-        })
-    }
-}
-
-fn recovery_action(device: &Device<'_>) -> Result<RecoveryAction, NvmlError> {
-    let values = device.field_values_for(&[FieldId(NVML_FI_DEV_GET_GPU_RECOVERY_ACTION)])?;
-    // By position: the wrapper may return another field number than the one that was asked for.
-    let value = values.into_iter().next().ok_or(NvmlError::NoData)??.value?;
-    Ok(RecoveryAction(match value {
-        SampleValue::U32(number) => number,
-        SampleValue::U64(number) => {
-            u32::try_from(number).map_err(|_| NvmlError::UnexpectedVariant(u32::MAX))?
-        }
-        _ => return Err(NvmlError::UnexpectedVariant(u32::MAX)),
-    }))
-}
-
-/// Collects the readings of one sample: what is missing, what failed, and whether anything was answered at all.
-#[derive(Default)]
-struct Readings {
-    answered: bool,
-    failures: Vec<CallFailure>,
-}
-
-impl Readings {
-    fn take<T>(
-        &mut self,
-        call: &'static str,
-        result: Result<T, NvmlError>,
-    ) -> Result<Option<T>, DriverError> {
-        match optional(call, result) {
-            Ok(value) => {
-                // Not supported is an answer too.
-                self.answered = true;
-                Ok(value)
-            }
-            Err(DriverError::Call { call, code }) => {
-                self.failures.push(CallFailure { call, code });
-                Ok(None)
-            }
-            Err(other) => Err(other),
-        }
+        self.reader(index)?.sample()
     }
 
-    /// A GPU of which every reading failed is not known to be up.
-    fn finish(self, sample: Sample) -> Result<Sample, DriverError> {
-        match self.failures.first() {
-            Some(failure) if !self.answered => Err(DriverError::Call {
-                call: failure.call,
-                code: failure.code,
-            }),
-            _ => Ok(Sample {
-                failures: self.failures,
-                ..sample
-            }),
-        }
+    fn usage(&self, index: u32) -> Result<(Usage, Vec<CallFailure>), DriverError> {
+        self.reader(index)?.usage()
     }
-}
 
-/// A reading that a GPU or a driver release may lack.
-fn optional<T>(call: &'static str, result: Result<T, NvmlError>) -> Result<Option<T>, DriverError> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(
-            NvmlError::NotSupported
-            | NvmlError::FunctionNotFound
-            | NvmlError::FailedToLoadSymbol(_)
-            | NvmlError::NoData,
-        ) => Ok(None),
-        Err(error) => Err(failed(call, &error)),
+    fn events(self: Arc<Self>, index: u32) -> Result<Option<Box<dyn Events>>, DriverError> {
+        events::register(self, index)
     }
-}
 
-fn failed(call: &'static str, error: &NvmlError) -> DriverError {
-    let code = code(error);
-    match error {
-        NvmlError::GpuLost => DriverError::GpuLost,
-        NvmlError::ResetRequired => DriverError::ResetRequired,
-        NvmlError::Uninitialized
-        | NvmlError::DriverNotLoaded
-        | NvmlError::LibRmVersionMismatch
-        | NvmlError::LibraryNotFound => DriverError::Gone { call, code },
-        _ => DriverError::Call { call, code },
-    }
-}
-
-/// The name of the error in `nvml.h`, in lower case and without its prefix.
-fn code(error: &NvmlError) -> &'static str {
-    match error {
-        NvmlError::Uninitialized => "uninitialized",
-        NvmlError::InvalidArg => "invalid_argument",
-        NvmlError::NotSupported => "not_supported",
-        NvmlError::NoPermission => "no_permission",
-        NvmlError::NotFound => "not_found",
-        NvmlError::InsufficientSize(_) => "insufficient_size",
-        NvmlError::InsufficientPower => "insufficient_power",
-        NvmlError::DriverNotLoaded => "driver_not_loaded",
-        NvmlError::Timeout => "timeout",
-        NvmlError::IrqIssue => "irq_issue",
-        NvmlError::LibraryNotFound => "library_not_found",
-        NvmlError::FunctionNotFound | NvmlError::FailedToLoadSymbol(_) => "function_not_found",
-        NvmlError::CorruptedInfoROM => "corrupted_inforom",
-        NvmlError::GpuLost => "gpu_is_lost",
-        NvmlError::ResetRequired => "reset_required",
-        NvmlError::OperatingSystem => "operating_system",
-        NvmlError::LibRmVersionMismatch => "lib_rm_version_mismatch",
-        NvmlError::InUse => "in_use",
-        NvmlError::InsufficientMemory => "memory",
-        NvmlError::NoData => "no_data",
-        NvmlError::Utf8Error(_) | NvmlError::NulError(_) => "malformed",
-        _ => "unknown",
+    fn details(&self, index: u32) -> Result<(Details, Vec<CallFailure>), DriverError> {
+        self.reader(index)?.details()
     }
 }
 
@@ -262,54 +143,5 @@ mod tests {
             "{error}"
         );
         assert!(error.ends_session());
-    }
-
-    #[test]
-    fn what_is_not_supported_is_absent_and_what_fails_is_counted() {
-        let mut readings = Readings::default();
-        assert_eq!(
-            readings.take::<u32>("a", Err(NvmlError::NotSupported)),
-            Ok(None)
-        );
-        assert_eq!(readings.take::<u32>("b", Err(NvmlError::Unknown)), Ok(None));
-        let sample = readings.finish(Sample::default()).unwrap();
-        assert_eq!(
-            sample.failures,
-            [CallFailure {
-                call: "b",
-                code: "unknown"
-            }]
-        );
-    }
-
-    #[test]
-    fn what_a_library_lacks_is_absent_or_a_failed_call_and_ends_no_session() {
-        let missing = || NvmlError::FailedToLoadSymbol("no such symbol".to_owned());
-        assert_eq!(optional::<u32>("a", Err(missing())), Ok(None));
-        let error = failed("a", &missing());
-        assert_eq!(error.code(), "function_not_found");
-        assert!(!error.ends_session());
-    }
-
-    #[test]
-    fn a_gpu_of_which_nothing_can_be_read_is_not_up() {
-        let mut readings = Readings::default();
-        readings.take::<u32>("a", Err(NvmlError::Unknown)).unwrap();
-        let error = readings.finish(Sample::default()).unwrap_err();
-        assert_eq!(
-            error,
-            DriverError::Call {
-                call: "a",
-                code: "unknown"
-            }
-        );
-    }
-
-    #[test]
-    fn a_lost_gpu_ends_the_sample_and_a_missing_driver_the_session() {
-        assert_eq!(failed("a", &NvmlError::GpuLost), DriverError::GpuLost);
-        assert!(!failed("a", &NvmlError::GpuLost).ends_session());
-        assert!(failed("a", &NvmlError::DriverNotLoaded).ends_session());
-        assert!(failed("a", &NvmlError::Uninitialized).ends_session());
     }
 }

@@ -1,12 +1,22 @@
 //! The GPU driver: what is asked of it, the library that answers, and a simulated one.
 
+mod errors;
+mod events;
 mod library;
+mod raw;
+mod readings;
+mod sample;
 mod simulated;
 
-use crate::xid::{PciAddress, RecoveryAction};
+use crate::xid::PciAddress;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use library::Library;
+pub use sample::{
+    CLOCK_EVENTS, Details, EccCount, Fabric, Instance, Labelled, Link, Memory, RemappedRows,
+    Sample, Sram, Usage,
+};
 pub use simulated::SimulatedGpus;
 
 /// Who a GPU is. Everything here outlives a lost GPU.
@@ -26,30 +36,6 @@ pub struct Identity {
     pub serial: Option<String>,
     /// The version of the GPU's firmware.
     pub vbios: Option<String>,
-}
-
-/// How an ECC error count is kept and what it counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EccCount {
-    /// Whether the memory could put the errors right.
-    pub corrected: bool,
-    /// Whether the count is kept over the life of the board; otherwise it starts with the driver.
-    pub aggregate: bool,
-    /// The errors.
-    pub count: u64,
-}
-
-/// What one GPU answered. What it does not support is absent.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Sample {
-    /// What the driver says the GPU needs; drivers since 565.
-    pub recovery_action: Option<RecoveryAction>,
-    /// ECC error counts.
-    pub ecc: Vec<EccCount>,
-    /// Degrees Celsius of the GPU's own sensor.
-    pub temperature: Option<u32>,
-    /// Calls that failed for another reason than not being supported.
-    pub failures: Vec<CallFailure>,
 }
 
 /// One call that failed and did not end the sample.
@@ -119,6 +105,11 @@ pub trait Driver: Send + Sync {
     /// The driver does not answer.
     fn version(&self) -> Result<String, DriverError>;
 
+    /// The newest CUDA version that it supports; `None` where it does not tell.
+    fn cuda_version(&self) -> Option<String> {
+        None
+    }
+
     /// How many GPUs there are; indices go from 0 to one less.
     ///
     /// # Errors
@@ -133,12 +124,75 @@ pub trait Driver: Send + Sync {
     /// The GPU or the driver does not answer.
     fn identity(&self, index: u32) -> Result<Identity, DriverError>;
 
-    /// How the GPU is.
+    /// How the GPU is, without the groups that are asked for less often.
     ///
     /// # Errors
     ///
     /// The GPU or the driver does not answer.
     fn sample(&self, index: u32) -> Result<Sample, DriverError>;
+
+    /// How busy the GPU is, and its links; and the calls that failed.
+    ///
+    /// # Errors
+    ///
+    /// The GPU or the driver does not answer.
+    fn usage(&self, index: u32) -> Result<(Usage, Vec<CallFailure>), DriverError> {
+        let _ = index;
+        Ok(Default::default())
+    }
+
+    /// Registers for what the driver tells of a GPU by itself; `None` where it tells nothing. What happened before is not
+    /// told. Whoever holds the answer holds the session.
+    ///
+    /// # Errors
+    ///
+    /// The GPU or the driver does not answer.
+    fn events(self: Arc<Self>, index: u32) -> Result<Option<Box<dyn Events>>, DriverError> {
+        let _ = index;
+        Ok(None)
+    }
+
+    /// What changes rarely about the GPU; and the calls that failed.
+    ///
+    /// # Errors
+    ///
+    /// The GPU or the driver does not answer.
+    fn details(&self, index: u32) -> Result<(Details, Vec<CallFailure>), DriverError> {
+        let _ = index;
+        Ok(Default::default())
+    }
+}
+
+/// Something that the driver told by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// An Xid.
+    Xid {
+        /// Its number; [`UNKNOWN_XID`] where the library cannot tell it.
+        code: u32,
+        /// The GPU instance that it is of, on a divided GPU.
+        gpu_instance: Option<u32>,
+        /// The compute instance.
+        compute_instance: Option<u32>,
+    },
+    /// Another, by its name.
+    Other(&'static str),
+}
+
+/// What the driver library calls an Xid that it does not know.
+pub const UNKNOWN_XID: u32 = 999;
+
+/// The events of one GPU.
+pub trait Events: Send {
+    /// The names that [`Event::Other`] may have.
+    fn others(&self) -> Vec<&'static str>;
+
+    /// Waits for the next event; `None` where there was none in time, or one that says nothing.
+    ///
+    /// # Errors
+    ///
+    /// The GPU or the driver does not answer: this ends, and another must be begun.
+    fn next(&mut self, wait: Duration) -> Result<Option<Event>, DriverError>;
 }
 
 /// Where a driver comes from. It is asked again after the driver has gone.

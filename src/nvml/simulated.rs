@@ -1,12 +1,21 @@
 //! Simulated GPUs, for machines that have none.
 
-use super::{Driver, DriverError, DriverSource, EccCount, Identity, Sample};
+use super::{
+    CallFailure, Details, Driver, DriverError, DriverSource, EccCount, Identity, Link, Memory,
+    RemappedRows, Sample, Usage,
+};
 use crate::xid::{PciAddress, RecoveryAction};
 use std::sync::Arc;
 
 /// As many as one machine has: bus numbers from 0x10 on are given out, and one byte holds them.
 const MOST: u32 = 64;
 const FIRST_BUS: u8 = 0x10;
+/// The clock event of a GPU that does nothing.
+const IDLE: u64 = 0x1;
+const MEMORY: u64 = 80 << 30;
+const LINKS: u32 = 4;
+/// Bytes in a second.
+const LINK_SPEED: f64 = 26_562e6;
 
 /// A number of healthy GPUs.
 #[derive(Debug, Clone)]
@@ -79,9 +88,48 @@ impl Driver for SimulatedGpus {
                     count: 0,
                 })
                 .to_vec(),
+            rows: Some(RemappedRows::default()),
             temperature: Some(40 + index % 5),
-            failures: Vec::new(),
+            clock_events: Some(IDLE),
+            pcie_replays: Some(0),
+            ..Sample::default()
         })
+    }
+
+    fn usage(&self, index: u32) -> Result<(Usage, Vec<CallFailure>), DriverError> {
+        let links = (0..LINKS).map(|number| Link {
+            number,
+            up: Some(true),
+            speed: Some(LINK_SPEED),
+            errors: vec![("replay", 0), ("recovery", 0), ("crc", 0)],
+        });
+        let usage = Usage {
+            clocks: vec![("sm", 345e6), ("memory", 2619e6)],
+            utilization: vec![("gpu", 0.0), ("memory", 0.0)],
+            memory: Some(Memory {
+                total: MEMORY,
+                used: 0,
+                free: MEMORY,
+                reserved: Some(0),
+            }),
+            power: Some(70.0 + f64::from(index % 5)),
+            processes: vec![("compute", 0), ("graphics", 0)],
+            links: links.collect(),
+            ..Usage::default()
+        };
+        Ok((usage, Vec::new()))
+    }
+
+    fn details(&self, _: u32) -> Result<(Details, Vec<CallFailure>), DriverError> {
+        let details = Details {
+            temperature_limits: vec![("shutdown", 92), ("slowdown", 89)],
+            power_limits: vec![("enforced", 700.0), ("default", 700.0)],
+            persistence: Some(true),
+            ecc_mode: Some((true, true)),
+            mig_mode: Some((false, false)),
+            ..Details::default()
+        };
+        Ok((details, Vec::new()))
     }
 }
 

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod driver;
+mod events;
 mod failure_cases;
+mod machines;
 mod process;
 
 use nvidia_ml::scenario::{GpuState, Scenario};

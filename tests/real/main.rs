@@ -13,6 +13,7 @@ mod chart;
 mod chart_values;
 mod contract;
 mod custom_resources;
+mod exposition;
 mod ground;
 mod harness;
 mod promql;

@@ -394,7 +394,7 @@ impl Driver for Session {
             recovery_action: Some(action),
             ecc: vec![ecc(true, false), ecc(false, false)],
             temperature: Some(41),
-            failures: Vec::new(),
+            ..Sample::default()
         })
     }
 }

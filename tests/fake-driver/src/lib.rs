@@ -4,4 +4,6 @@
 //! calling code runs against it unchanged. `README.md` beside this crate describes the scenario file.
 
 pub mod functions;
+pub mod machines;
+pub mod readings;
 pub mod scenario;

@@ -1,5 +1,6 @@
 //! The scenario file: what the driver and each GPU answer.
 
+use crate::readings::{Event, Readings};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -76,6 +77,12 @@ pub struct Gpu {
     /// ECC error counts.
     #[serde(default)]
     pub ecc: Ecc,
+    /// Everything else; what is left out is not supported.
+    #[serde(default)]
+    pub readings: Readings,
+    /// What happened; the list only grows.
+    #[serde(default)]
+    pub events: Vec<Event>,
     /// Functions that this driver does not have: answered with `NVML_ERROR_FUNCTION_NOT_FOUND`.
     #[serde(default)]
     pub absent: Vec<String>,
@@ -143,6 +150,16 @@ impl Scenario {
         }
     }
 
+    /// The first two numbers of the driver's version.
+    #[must_use]
+    pub fn version(&self) -> (u32, u32) {
+        let mut numbers = self
+            .driver_version
+            .split('.')
+            .map(|part| part.parse().unwrap_or(0));
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    }
+
     /// Reads a scenario.
     ///
     /// # Errors
@@ -180,6 +197,8 @@ impl Gpu {
             temperature: default_temperature(),
             recovery_action: default_recovery_action(),
             ecc: Ecc::default(),
+            readings: Readings::default(),
+            events: Vec::new(),
             absent: Vec::new(),
             not_supported: Vec::new(),
             errors: std::collections::BTreeMap::new(),

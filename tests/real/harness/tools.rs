@@ -75,6 +75,13 @@ pub(crate) fn promtool<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) 
     run(command, "")
 }
 
+/// What promtool says of a page of metrics.
+pub(crate) fn check_metrics(page: &str) -> Answer {
+    let mut command = Command::new(part("promtool"));
+    command.args(["check", "metrics"]);
+    run(command, page)
+}
+
 fn run(mut command: Command, stdin: &str) -> Answer {
     let what = format!("{command:?}");
     let mut child = command

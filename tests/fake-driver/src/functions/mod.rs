@@ -1,10 +1,41 @@
 //! The C functions, with the names, types and error codes of NVIDIA's `nvml.h`.
 
+use crate::readings::Instance;
 use crate::scenario::{DriverState, Gpu, GpuState, Scenario, current};
-use std::ffi::{c_char, c_int, c_longlong, c_uint, c_ulonglong, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+macro_rules! export {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) $body:block)*) => {$(
+        #[doc = concat!("`", stringify!($name), "` of `nvml.h`.")]
+        ///
+        /// # Safety
+        ///
+        /// Pointers are valid for what the header says.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> Return {
+            let answer = || -> Result<(), Return> { $body };
+            code(answer())
+        }
+    )*};
+}
+
+mod events;
+mod instances;
+mod links;
+mod load;
+mod memory;
+mod thermal;
+
+pub use events::*;
+pub use instances::*;
+pub use links::*;
+pub use load::*;
+pub use memory::*;
+pub use thermal::*;
 
 type Return = c_uint;
 type Device = *mut c_void;
@@ -19,10 +50,9 @@ const DRIVER_NOT_LOADED: Return = 9;
 const FUNCTION_NOT_FOUND: Return = 13;
 const GPU_IS_LOST: Return = 15;
 const RESET_REQUIRED: Return = 16;
+const TIMEOUT: Return = 10;
+const VERSION_MISMATCH: Return = 25;
 const LIB_RM_VERSION_MISMATCH: Return = 18;
-
-const FIELD_RECOVERY_ACTION: c_uint = 230;
-const VALUE_TYPE_UNSIGNED_INT: c_uint = 1;
 
 /// How often a call that hangs looks whether the scenario still says so.
 const HANG_STEP: Duration = Duration::from_millis(20);
@@ -39,18 +69,6 @@ pub struct PciInfo {
     pci_device_id: c_uint,
     pci_sub_system_id: c_uint,
     bus_id: [c_char; 32],
-}
-
-/// `nvmlFieldValue_t`; the union is written through its widest member.
-#[repr(C)]
-pub struct FieldValue {
-    field_id: c_uint,
-    scope_id: c_uint,
-    timestamp: c_longlong,
-    latency_usec: c_longlong,
-    value_type: c_uint,
-    nvml_return: Return,
-    value: c_ulonglong,
 }
 
 fn hang(seconds: impl Fn(&Scenario) -> f64) {
@@ -81,17 +99,39 @@ fn initialised() -> Result<Arc<Scenario>, Return> {
     system()
 }
 
-/// A handle is the index plus one, so that a null pointer is never a GPU.
+/// A handle is the index plus one, so that a null pointer is never a GPU, and the place of an instance, plus one, above it.
 fn handle(index: usize) -> Device {
     std::ptr::without_provenance_mut(index + 1)
 }
 
+const INSTANCES_FROM: usize = 1 << 16;
+
+fn instance_handle(device: Device, place: usize) -> Device {
+    std::ptr::without_provenance_mut(device.addr() + (place + 1) * INSTANCES_FROM)
+}
+
+/// Answers for a GPU. The handle of an instance is no argument for most calls.
 fn with_gpu<T>(
     device: Device,
     function: &str,
     answer: impl FnOnce(usize, &Gpu) -> Result<T, Return>,
 ) -> Result<T, Return> {
-    let index = device.addr().checked_sub(1).ok_or(INVALID_ARGUMENT)?;
+    with_any(device, function, |index, gpu, instance| match instance {
+        None => answer(index, gpu),
+        Some(_) => Err(INVALID_ARGUMENT),
+    })
+}
+
+/// Answers for a GPU or one of its instances.
+fn with_any<T>(
+    device: Device,
+    function: &str,
+    answer: impl FnOnce(usize, &Gpu, Option<&Instance>) -> Result<T, Return>,
+) -> Result<T, Return> {
+    let place = (device.addr() / INSTANCES_FROM).checked_sub(1);
+    let index = (device.addr() % INSTANCES_FROM)
+        .checked_sub(1)
+        .ok_or(INVALID_ARGUMENT)?;
     hang(|scenario| scenario.gpus.get(index).map_or(0.0, |gpu| gpu.hang_seconds));
     let scenario = initialised()?;
     let gpu = scenario.gpus.get(index).ok_or(INVALID_ARGUMENT)?;
@@ -109,7 +149,16 @@ fn with_gpu<T>(
     if let Some(code) = gpu.errors.get(function) {
         return Err(*code);
     }
-    answer(index, gpu)
+    let instance = match place {
+        None => None,
+        Some(place) => Some(gpu.readings.instances.get(place).ok_or(INVALID_ARGUMENT)?),
+    };
+    answer(index, gpu, instance)
+}
+
+/// A reading that a GPU may not have.
+fn supported<T>(value: Option<T>) -> Result<T, Return> {
+    value.ok_or(NOT_SUPPORTED)
 }
 
 fn code(result: Result<(), Return>) -> Return {
@@ -144,6 +193,28 @@ unsafe fn put_text(to: *mut c_char, length: c_uint, text: &str) -> Result<(), Re
     Ok(())
 }
 
+/// Writes a list into room for `count` of its elements, or tells how many there are.
+///
+/// # Safety
+///
+/// `list` has room for as many elements as `count` says, as NVML asks of its callers.
+unsafe fn put_list<T>(
+    count: *mut c_uint,
+    list: *mut T,
+    there: c_uint,
+    element: impl Fn(c_uint) -> T,
+) -> Result<(), Return> {
+    let room = *unsafe { count.as_ref() }.ok_or(INVALID_ARGUMENT)?;
+    unsafe { count.write(there) };
+    if room < there {
+        return Err(INSUFFICIENT_SIZE);
+    }
+    for place in 0..there {
+        unsafe { list.add(place as usize).write(element(place)) };
+    }
+    Ok(())
+}
+
 fn text_array<const N: usize>(text: &str) -> [c_char; N] {
     let mut array = [0; N];
     for (to, from) in array.iter_mut().take(N - 1).zip(text.bytes()) {
@@ -157,22 +228,6 @@ fn pci_parts(bus_id: &str) -> Option<(u32, u32, u32)> {
         .split([':', '.'])
         .map(|part| u32::from_str_radix(part, 16).ok());
     Some((parts.next()??, parts.next()??, parts.next()??))
-}
-
-macro_rules! export {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) $body:block)*) => {$(
-        #[doc = concat!("`", stringify!($name), "` of `nvml.h`.")]
-        ///
-        /// # Safety
-        ///
-        /// Pointers are valid for what the header says.
-        #[unsafe(no_mangle)]
-        #[allow(non_snake_case)]
-        pub unsafe extern "C" fn $name($($argument: $type),*) -> Return {
-            let answer = || -> Result<(), Return> { $body };
-            code(answer())
-        }
-    )*};
 }
 
 export! {
@@ -201,8 +256,15 @@ export! {
         unsafe { put_text(version, length, &format!("12.{}", scenario.driver_version)) }
     }
     fn nvmlSystemGetCudaDriverVersion_v2(version: *mut c_int) {
-        initialised()?;
-        unsafe { put(version, 12_080) }
+        let scenario = initialised()?;
+        // A driver of branch 535 supports CUDA 12.2, and so on.
+        let cuda = match scenario.version().0 {
+            0..=549 => 12_020,
+            550..=569 => 12_040,
+            570..=579 => 12_080,
+            _ => 13_000,
+        };
+        unsafe { put(version, cuda) }
     }
     fn nvmlDeviceGetCount_v2(count: *mut c_uint) {
         let scenario = initialised()?;
@@ -228,10 +290,16 @@ export! {
         unsafe { put(device, handle(index.ok_or(NOT_FOUND)?)) }
     }
     fn nvmlDeviceGetUUID(device: Device, uuid: *mut c_char, length: c_uint) {
-        with_gpu(device, "nvmlDeviceGetUUID", |_, gpu| unsafe { put_text(uuid, length, &gpu.uuid) })
+        with_any(device, "nvmlDeviceGetUUID", |_, gpu, instance| {
+            let text = instance.map_or(&gpu.uuid, |instance| &instance.uuid);
+            unsafe { put_text(uuid, length, text) }
+        })
     }
     fn nvmlDeviceGetName(device: Device, name: *mut c_char, length: c_uint) {
-        with_gpu(device, "nvmlDeviceGetName", |_, gpu| unsafe { put_text(name, length, &gpu.name) })
+        with_any(device, "nvmlDeviceGetName", |_, gpu, instance| {
+            let suffix = instance.map_or(String::new(), |instance| format!(" MIG {}", instance.profile));
+            unsafe { put_text(name, length, &(gpu.name.clone() + &suffix)) }
+        })
     }
     fn nvmlDeviceGetSerial(device: Device, serial: *mut c_char, length: c_uint) {
         with_gpu(device, "nvmlDeviceGetSerial", |_, gpu| {
@@ -264,48 +332,6 @@ export! {
                     bus_id: text_array(&format!("{domain:08X}:{bus:02X}:{slot:02X}.0")),
                 })
             }
-        })
-    }
-    fn nvmlDeviceGetTemperature(device: Device, sensor: c_uint, temperature: *mut c_uint) {
-        with_gpu(device, "nvmlDeviceGetTemperature", |_, gpu| {
-            if sensor != 0 {
-                return Err(INVALID_ARGUMENT);
-            }
-            unsafe { put(temperature, gpu.temperature) }
-        })
-    }
-    fn nvmlDeviceGetTotalEccErrors(device: Device, kind: c_uint, counter: c_uint, count: *mut c_ulonglong) {
-        with_gpu(device, "nvmlDeviceGetTotalEccErrors", |_, gpu| {
-            let counts = match kind {
-                0 => gpu.ecc.corrected,
-                1 => gpu.ecc.uncorrected,
-                _ => return Err(INVALID_ARGUMENT),
-            };
-            let value = match counter {
-                0 => counts.volatile,
-                1 => counts.aggregate,
-                _ => return Err(INVALID_ARGUMENT),
-            };
-            unsafe { put(count, value) }
-        })
-    }
-    fn nvmlDeviceGetFieldValues(device: Device, count: c_int, values: *mut FieldValue) {
-        with_gpu(device, "nvmlDeviceGetFieldValues", |_, gpu| {
-            let count = usize::try_from(count).map_err(|_| INVALID_ARGUMENT)?;
-            if values.is_null() {
-                return Err(INVALID_ARGUMENT);
-            }
-            for value in unsafe { std::slice::from_raw_parts_mut(values, count) } {
-                value.value_type = VALUE_TYPE_UNSIGNED_INT;
-                match (value.field_id, gpu.recovery_action) {
-                    (FIELD_RECOVERY_ACTION, Some(action)) => {
-                        value.nvml_return = SUCCESS;
-                        value.value = c_ulonglong::from(action);
-                    }
-                    _ => value.nvml_return = NOT_SUPPORTED,
-                }
-            }
-            Ok(())
         })
     }
 }

@@ -1,0 +1,94 @@
+//! The threads that listen to what the driver tells of a GPU by itself, one for each GPU.
+
+use super::sampler::{Shared, lock};
+use crate::nvml::{DriverError, Event, Events};
+use crate::xid::PciAddress;
+use jiff::Timestamp;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The longest wait for an event: it is how long the session may still be held after it is to be closed.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// A GPU that could not be listened to is tried again after so long.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
+
+/// Listens to the GPU at one index, for as long as the process lives.
+pub(super) fn listen(shared: &Shared, index: u32) {
+    let step = shared.pace().interval.min(LONGEST_WAIT);
+    // The session that has nothing to tell, or did not let itself be listened to, and when it may be tried again.
+    let mut left: Option<(u64, Option<Instant>)> = None;
+    let mut said: Option<DriverError> = None;
+    loop {
+        let session = shared.session_of(index);
+        let open = session.filter(|session| match left {
+            Some((number, again)) if number == session.number => {
+                again.is_some_and(|again| Instant::now() >= again)
+            }
+            _ => true,
+        });
+        // Before a GPU has told who it is, its events would be nobody's.
+        let place = lock(shared.state_mutex()).place_of(index);
+        if let (Some(session), Some(pci)) = (open, place) {
+            let number = session.number;
+            match Arc::clone(&session.driver).events(index) {
+                Ok(None) => left = Some((number, None)),
+                Ok(Some(mut events)) => {
+                    drop(session);
+                    for name in events.others() {
+                        lock(shared.state_mutex()).ledger.other(pci, name, 0);
+                    }
+                    said = None;
+                    let ended = follow(shared, index, number, pci, events.as_mut(), step);
+                    left = ended
+                        .is_err()
+                        .then(|| (number, Some(Instant::now() + TRY_AGAIN)));
+                }
+                Err(error) => {
+                    left = Some((number, Some(Instant::now() + TRY_AGAIN)));
+                    if said.as_ref() != Some(&error) {
+                        tracing::warn!(gpu = index, %error, "NVML tells no events of this GPU; trying again");
+                        said = Some(error);
+                    }
+                }
+            }
+        }
+        if !shared.wait(step) {
+            return;
+        }
+    }
+}
+
+/// Takes in events until the session ends.
+fn follow(
+    shared: &Shared,
+    index: u32,
+    number: u64,
+    pci: PciAddress,
+    events: &mut dyn Events,
+    step: Duration,
+) -> Result<(), DriverError> {
+    while shared.is_session(number) && !shared.is_stopped() {
+        if let Some(event) = events.next(step)? {
+            let at = Timestamp::now();
+            match event {
+                Event::Xid {
+                    code,
+                    gpu_instance,
+                    compute_instance,
+                } => {
+                    tracing::debug!(
+                        gpu = index,
+                        code,
+                        ?gpu_instance,
+                        ?compute_instance,
+                        "NVML told of an Xid"
+                    );
+                }
+                Event::Other(name) => tracing::debug!(gpu = index, name, "NVML told of an event"),
+            }
+            let log_is_read = shared.log_is_read();
+            lock(shared.state_mutex()).gpu_event(pci, event, at, log_is_read);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! NVML events and the kernel log are one stream.
+
+use crate::process::{Exporter, Metrics};
+use nvidia_ml::machines::Machine;
+use nvidia_ml::readings::Event;
+use nvidia_ml::scenario::{GpuState, Scenario};
+
+const XID_48: &str = "NVRM: Xid (PCI:0000:3b:00): 48, pid=7, name=a, DBE (double bit error)";
+
+fn one_h100() -> Scenario {
+    let mut scenario = Machine::H100.scenario();
+    scenario.gpus.truncate(1);
+    scenario
+}
+
+/// Its events count from when they are registered for.
+fn listened_to(metrics: &Metrics) -> bool {
+    !metrics.values("gpu_driver_events_total", &[]).is_empty()
+}
+
+fn xids(code: u32, events: f64) -> impl Fn(&Metrics) -> bool {
+    let label = format!(r#"xid="{code}""#);
+    move |metrics: &Metrics| metrics.is("gpu_xid_errors_total", &[&label], events)
+}
+
+fn told(source: &str, events: f64) -> impl Fn(&Metrics) -> bool {
+    let label = format!(r#"source="{source}""#);
+    move |metrics: &Metrics| metrics.is("gpu_exporter_xid_source_events_total", &[&label], events)
+}
+
+#[tokio::test]
+async fn an_xid_that_both_tell_is_one_and_one_that_only_nvml_tells_is_not_lost() {
+    let mut scenario = one_h100();
+    // What happened before is not told.
+    scenario.gpus[0].events.push(Event::xid(95));
+    let exporter = Exporter::on_fake_driver(&scenario).await;
+    exporter.until("it is listened to", listened_to).await;
+    scenario.gpus[0].events.push(Event::xid(48));
+    exporter.set(&scenario);
+    exporter.log(XID_48);
+    let both = |metrics: &Metrics| told("nvml", 1.0)(metrics) && told("kernel_log", 1.0)(metrics);
+    let metrics = exporter.until("both have told", both).await;
+    assert!(xids(48, 1.0)(&metrics) && xids(95, 0.0)(&metrics));
+
+    scenario.gpus[0].events.push(Event::xid(63));
+    exporter.set(&scenario);
+    let metrics = exporter.until("the other counts", xids(63, 1.0)).await;
+    let label = [r#"xid="63""#];
+    assert_eq!(
+        metrics
+            .values("gpu_xid_last_timestamp_seconds", &label)
+            .len(),
+        1
+    );
+
+    // The log has its number, so it is not counted without one.
+    scenario.gpus[0].events.push(Event::xid(999));
+    scenario.gpus[0].events.push(Event {
+        kind: 0x8000,
+        ..Event::xid(0)
+    });
+    exporter.set(&scenario);
+    let metrics = exporter
+        .until("the unknown one is told", |metrics| {
+            told("nvml", 3.0)(metrics)
+                && metrics.is(
+                    "gpu_driver_events_total",
+                    &[r#"event="recovery_action""#],
+                    1.0,
+                )
+        })
+        .await;
+    assert!(
+        metrics
+            .values("gpu_xid_errors_total", &[r#"xid="999""#])
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn a_gpu_that_was_lost_and_a_driver_that_went_are_listened_to_again_and_counts_stay() {
+    let mut scenario = one_h100();
+    let exporter = Exporter::on_fake_driver(&scenario).await;
+    exporter.until("it is listened to", listened_to).await;
+    scenario.gpus[0].events.push(Event::xid(79));
+    exporter.set(&scenario);
+    exporter.until("the first counts", xids(79, 1.0)).await;
+    scenario.gpus[0].state = GpuState::Lost;
+    exporter.set(&scenario);
+    exporter
+        .until("it is lost", |metrics| metrics.is("gpu_lost", &[], 1.0))
+        .await;
+    scenario.gpus[0].state = GpuState::Healthy;
+    exporter.set(&scenario);
+    exporter
+        .until("it is back", |metrics| metrics.is("gpu_up", &[], 1.0))
+        .await;
+    // How soon it is listened to again is not told: one event after the other until one counts.
+    let mut events = 1.0;
+    let deadline = std::time::Instant::now() + crate::process::SOON;
+    while events < 2.0 {
+        scenario.gpus[0].events.push(Event::xid(79));
+        exporter.set(&scenario);
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        let metrics = exporter.metrics().await;
+        events = metrics.values("gpu_xid_errors_total", &[r#"xid="79""#])[0];
+        assert!(std::time::Instant::now() < deadline, "nobody listens");
+    }
+}
