@@ -146,9 +146,16 @@ impl Promises {
         self.notes.evidence(at, actor, query, answer);
     }
 
-    /// The health of a GPU changed, as its metrics will show once they are scraped.
-    pub fn hardware(&mut self, at: Timestamp, node: &str, gpu: &str, healthy: bool) {
-        self.notes.hardware(at, node, gpu, healthy);
+    /// The GPUs that a node has now, and whether each is healthy, as their metrics will show once they are scraped.
+    pub fn hardware(&mut self, at: Timestamp, node: &str, gpus: &[(String, bool)]) {
+        self.notes.hardware(at, node, gpus);
+    }
+
+    /// Whether the checks believe that a GPU of the node is broken.
+    #[cfg(test)]
+    pub(crate) fn believes_broken(&self, now: Timestamp, node: &str) -> bool {
+        let later = now + SignedDuration::from_secs(1);
+        self.notes.broken_since(node, later).is_some()
     }
 
     /// A controller was started; `identity` is what it writes into the Lease.

@@ -62,13 +62,13 @@ impl Notes {
         }
     }
 
-    pub fn hardware(&mut self, at: Timestamp, node: &str, gpu: &str, healthy: bool) {
-        let broken = self.broken.entry(node.to_owned()).or_default();
-        if healthy {
-            broken.remove(gpu);
-        } else {
-            broken.entry(gpu.to_owned()).or_insert(at);
-        }
+    /// These are the GPUs of a node now, and whether each is healthy. One that is no longer there is nobody's concern.
+    pub fn hardware(&mut self, at: Timestamp, node: &str, gpus: &[(String, bool)]) {
+        let before = self.broken.remove(node).unwrap_or_default();
+        let broken = gpus.iter().filter(|(_, healthy)| !healthy);
+        let since = |gpu: &String| before.get(gpu).copied().unwrap_or(at);
+        let broken = broken.map(|(gpu, _)| (gpu.clone(), since(gpu))).collect();
+        self.broken.insert(node.to_owned(), broken);
     }
 
     pub fn answers(&self, query: &str) -> Option<&Answers> {

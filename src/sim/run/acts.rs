@@ -132,17 +132,18 @@ pub(super) fn start(simulation: &mut Simulation) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Tells the checks how the GPUs of a node are now.
-fn tell_hardware(simulation: &Simulation, node: &str) {
+/// Tells the checks how the GPUs of every node are now: whatever was done may have mended or broken some.
+fn tell_hardware(simulation: &Simulation) {
     let hardware = simulation.world.hardware();
     let now = simulation.clock.now();
-    for (gpu, state) in (0..).zip(hardware.states(node)) {
-        if let Some(uuid) = hardware.uuid(node, gpu) {
-            let healthy = state == GpuState::Healthy;
-            simulation
-                .promises
-                .with(|p| p.hardware(now, node, &uuid, healthy));
-        }
+    for node in simulation.world.plan().node_names() {
+        let states = (0..).zip(hardware.states(node));
+        let gpus = states.filter_map(|(gpu, state)| {
+            let uuid = hardware.uuid(node, gpu)?;
+            Some((uuid, state == GpuState::Healthy))
+        });
+        let gpus: Vec<_> = gpus.collect();
+        simulation.promises.with(|p| p.hardware(now, node, &gpus));
     }
 }
 
@@ -162,37 +163,12 @@ impl Act {
         let hardware = simulation.world.hardware().clone();
         let person = simulation.world.person();
         match self {
-            Self::Xid(node, gpu, code) => {
-                hardware.xid(node, *gpu, *code);
-                tell_hardware(simulation, node);
-            }
-            Self::Lose(node, gpu) => {
-                hardware.lose(node, *gpu);
-                tell_hardware(simulation, node);
-            }
-            Self::Vanish(node, gpu) => {
-                hardware.vanish(node, *gpu);
-                tell_hardware(simulation, node);
-            }
-            Self::Hang(node, gpu) => {
-                hardware.hang(node, *gpu);
-                tell_hardware(simulation, node);
-            }
-            Self::Repair(node) => {
-                hardware.repair(node);
-                tell_hardware(simulation, node);
-            }
-            Self::Replace(node, gpu) => {
-                let old = hardware.uuid(node, *gpu);
-                hardware.replace(node, *gpu);
-                let now = simulation.clock.now();
-                if let Some(old) = old {
-                    simulation
-                        .promises
-                        .with(|p| p.hardware(now, node, &old, true));
-                }
-                tell_hardware(simulation, node);
-            }
+            Self::Xid(node, gpu, code) => hardware.xid(node, *gpu, *code),
+            Self::Lose(node, gpu) => hardware.lose(node, *gpu),
+            Self::Vanish(node, gpu) => hardware.vanish(node, *gpu),
+            Self::Hang(node, gpu) => hardware.hang(node, *gpu),
+            Self::Repair(node) => hardware.repair(node),
+            Self::Replace(node, gpu) => drop(hardware.replace(node, *gpu)),
             Self::PowerOff(node) => hardware.power_off(node),
             Self::PowerOn(node) => hardware.power_on(node),
             Self::ExporterDown(node) => hardware.exporter_down(node),
@@ -270,6 +246,11 @@ impl Act {
             }
             Self::Compact => simulation.api.compact(),
         }
+        tell_hardware(simulation);
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "acts_tests.rs"]
+mod tests;

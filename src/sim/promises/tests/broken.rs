@@ -38,7 +38,7 @@ fn promise_1_an_unsound_answer_interrupts_a_proof() {
 #[test]
 fn promise_1_what_is_broken_does_not_recover() {
     let mut h = History::new();
-    h.promises.hardware(h.now, "a", "0", false);
+    h.promises.hardware(h.now, "a", &[("0".to_owned(), false)]);
     h.wait(60);
     h.lease(US);
     h.drained();
