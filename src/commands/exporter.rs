@@ -1,9 +1,9 @@
 //! `gpu-remediator exporter`.
 
-use crate::exporter::{self, Config};
+use crate::exporter::{self, Config, ReleaseListener};
 use crate::nvml::{DriverSource, Library, SimulatedGpus};
 use anyhow::Context;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -34,6 +34,20 @@ pub struct ExporterArgs {
     /// Driver library; found by the dynamic linker where not given
     #[arg(long, env = "GPU_EXPORTER_NVML", value_name = "PATH")]
     pub nvml: Option<PathBuf>,
+    /// How many GPUs this node should have; the most that were seen, where not given
+    #[arg(long, env = "GPU_EXPORTER_EXPECTED_GPUS", value_name = "COUNT", value_parser = clap::value_parser!(u32).range(..=1024))]
+    pub expected_gpus: Option<u32>,
+    /// Where the kernel shows its devices: a GPU that it sees and the driver does not have is told of
+    #[arg(
+        long,
+        env = "GPU_EXPORTER_SYSFS",
+        default_value = "/sys",
+        value_name = "PATH"
+    )]
+    pub sysfs: PathBuf,
+    /// Address for POST /release, with which somebody on this machine has the driver let go for a GPU reset; loopback only [default: 127.0.0.1:9413, if it is free; `none` for no such address]
+    #[arg(long, env = "GPU_EXPORTER_RELEASE_LISTEN", value_name = "ADDRESS", value_parser = release_address)]
+    pub release_listen: Option<ReleaseAddress>,
     /// Simulate so many healthy GPUs, without any driver
     #[arg(long, env = "GPU_EXPORTER_SIMULATE", value_name = "COUNT", conflicts_with = "nvml",
           value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -44,6 +58,49 @@ pub struct ExporterArgs {
     /// A driver call that takes longer counts as hung
     #[arg(long, env = "GPU_EXPORTER_CALL_DEADLINE", default_value = "5s", value_name = "DURATION", value_parser = duration)]
     pub call_deadline: Duration,
+}
+
+/// Where `/release` is to be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReleaseAddress {
+    /// Nowhere.
+    None,
+    /// There.
+    At(SocketAddr),
+}
+
+/// Where `/release` is served if nobody says otherwise and the port is free.
+const DEFAULT_RELEASE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9413));
+
+/// A loopback address and a port, or `none`.
+fn release_address(text: &str) -> Result<ReleaseAddress, String> {
+    if text == "none" {
+        return Ok(ReleaseAddress::None);
+    }
+    let address: SocketAddr = text.parse().map_err(|_| {
+        "not an address and a port such as 127.0.0.1:9413, and not `none`".to_owned()
+    })?;
+    if !address.ip().is_loopback() {
+        return Err(format!(
+            "{} can be reached from other machines; only 127.0.0.1 and [::1] may be used",
+            address.ip()
+        ));
+    }
+    Ok(ReleaseAddress::At(address))
+}
+
+fn release_listener(asked: Option<ReleaseAddress>) -> Option<ReleaseListener> {
+    match asked {
+        None => Some(ReleaseListener {
+            address: DEFAULT_RELEASE,
+            optional: true,
+        }),
+        Some(ReleaseAddress::None) => None,
+        Some(ReleaseAddress::At(address)) => Some(ReleaseListener {
+            address,
+            optional: false,
+        }),
+    }
 }
 
 /// Runs until SIGTERM or SIGINT.
@@ -78,6 +135,10 @@ pub async fn run(args: ExporterArgs) -> anyhow::Result<()> {
             driver,
             interval: args.interval,
             call_deadline: args.call_deadline,
+            expected_gpus: args.expected_gpus,
+            // Simulated GPUs are on no bus.
+            sysfs: args.simulate.is_none().then_some(args.sysfs),
+            release: release_listener(args.release_listen),
         },
         stop,
     )
@@ -101,6 +162,20 @@ fn duration(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn a_release_is_asked_for_on_this_machine_alone() {
+        let at = |text: &str| release_address(text);
+        assert_eq!(
+            at("127.0.0.1:9413"),
+            Ok(ReleaseAddress::At(DEFAULT_RELEASE))
+        );
+        assert!(at("[::1]:0").is_ok());
+        assert_eq!(at("none"), Ok(ReleaseAddress::None));
+        assert!(at("0.0.0.0:9413").unwrap_err().contains("other machines"));
+        assert!(at("9413").unwrap_err().contains("127.0.0.1:9413"));
+    }
 
     #[test]
     fn durations() {

@@ -34,6 +34,7 @@ impl NodeCollector {
         let state = super::sampler::lock(&self.state);
         let page = Page::new(&self.node, &state, now);
         page.driver(&mut encoder)?;
+        page.presence(&mut encoder)?;
         page.health(&mut encoder)?;
         page.memory(&mut encoder)?;
         page.thermal(&mut encoder)?;

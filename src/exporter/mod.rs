@@ -6,14 +6,17 @@ mod ledger;
 mod listener;
 #[cfg(feature = "sim")]
 pub mod passive;
+mod presence;
+mod release;
 mod sampler;
 mod series;
 mod state;
 mod switches;
+mod told;
 
 use crate::http::{self, BindError, Limits, Parts, Router, Server, StatusCode};
 use crate::kmsg::{Counters, Entry, KernelLog};
-use crate::nvml::DriverSource;
+use crate::nvml::{DriverSource, PciBus};
 use crate::telemetry;
 use crate::xid::{self, Parser};
 use collector::NodeCollector;
@@ -26,10 +29,13 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// How long the threads have to end the driver session before the process ends without.
 const SHUTDOWN: Duration = Duration::from_secs(2);
+/// How often it is looked what the kernel sees on the bus.
+const BUS_INTERVAL: Duration = Duration::from_secs(10);
 /// How long the history of the kernel log may keep the process from being ready.
 const HISTORY: Duration = Duration::from_secs(60);
 
@@ -47,6 +53,21 @@ pub struct Config {
     pub interval: Duration,
     /// A driver call that takes longer hangs.
     pub call_deadline: Duration,
+    /// How many GPUs there should be, where the operator knows.
+    pub expected_gpus: Option<u32>,
+    /// Where the kernel shows its devices; `None` where the GPUs are not this machine's.
+    pub sysfs: Option<PathBuf>,
+    /// Where `/release` is served.
+    pub release: Option<ReleaseListener>,
+}
+
+/// The listener for requests of this machine alone.
+#[derive(Debug, Clone, Copy)]
+pub struct ReleaseListener {
+    /// An address that only this machine can reach.
+    pub address: SocketAddr,
+    /// Whether the process is to go on without it where the address is taken.
+    pub optional: bool,
 }
 
 /// Why the node process cannot run. A missing driver or kernel log is no reason.
@@ -73,10 +94,13 @@ pub enum ExporterError {
 /// See [`ExporterError`].
 pub async fn run(config: Config, stop: CancellationToken) -> Result<(), ExporterError> {
     let server = Server::bind(config.listen, Limits::default()).await?;
-    let state = Arc::new(Mutex::new(State::new(
-        config.interval,
-        config.call_deadline,
-    )));
+    let release_server = match config.release {
+        Some(listener) => bind_release(listener).await?,
+        None => None,
+    };
+    let mut state = State::new(config.interval, config.call_deadline);
+    state.presence.configure(config.expected_gpus);
+    let state = Arc::new(Mutex::new(state));
     let log = Arc::new(Counters::default());
     let pace = Pace {
         interval: config.interval,
@@ -89,6 +113,21 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Exporter
             source,
         }
     })?;
+    if let Some(sysfs) = config.sysfs {
+        let shared = Arc::clone(&shared);
+        std::thread::Builder::new()
+            .name("pci-bus".to_owned())
+            .spawn(move || watch_bus(&shared, &PciBus::new(&sysfs)))
+            .map_err(|source| ExporterError::Thread {
+                name: "PCI bus",
+                source,
+            })?;
+    }
+    if let Some(server) = release_server {
+        let routes = release::routes(Arc::clone(&shared));
+        tokio::spawn(server.serve(routes, stop.clone()));
+    }
+    tokio::spawn(release_on_signal(Arc::clone(&shared)));
     // This thread is not waited for: it holds nothing that must be given back.
     read_log(
         config.kernel_log,
@@ -127,6 +166,51 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Exporter
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     Ok(())
+}
+
+async fn bind_release(listener: ReleaseListener) -> Result<Option<Server>, ExporterError> {
+    match Server::bind(listener.address, Limits::default()).await {
+        Ok(server) => {
+            if let Ok(address) = server.local_address() {
+                tracing::info!(%address, "listening for /release");
+            }
+            Ok(Some(server))
+        }
+        Err(error) if listener.optional => {
+            tracing::warn!(%error, "no /release; SIGUSR1 lets the driver go as well");
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn release_on_signal(shared: Arc<Shared>) {
+    match signal(SignalKind::user_defined1()) {
+        Ok(mut asked) => {
+            while asked.recv().await.is_some() {
+                release::release(&shared, release::DEFAULT);
+            }
+        }
+        Err(error) => tracing::warn!(%error, "cannot listen for SIGUSR1"),
+    }
+}
+
+/// Looks at what the kernel sees, for as long as the process lives.
+fn watch_bus(shared: &Shared, bus: &PciBus) {
+    let mut said = false;
+    loop {
+        let gpus = bus.gpus();
+        if let Err(error) = &gpus
+            && !said
+        {
+            said = true;
+            tracing::info!(%error, "the kernel does not show its PCI devices; a GPU that the driver never had is not seen");
+        }
+        lock(shared.state_mutex()).presence.kernel_sees(gpus.ok());
+        if !shared.wait(BUS_INTERVAL) {
+            return;
+        }
+    }
 }
 
 /// Ready is who has looked once everywhere, so that a first scrape is neither empty nor half of the history. What takes too

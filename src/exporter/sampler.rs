@@ -1,21 +1,25 @@
 //! The threads that ask the driver.
 //!
-//! One thread looks after the driver as a whole, and two after each GPU: one asks, and one listens. Nobody waits for any of them: what they find they
-//! write into the state, and that a call is under way for too long is seen from there. A thread whose call hangs is left
-//! alone and never doubled; it goes on when its call ends.
+//! One thread looks after the driver as a whole, and two after each GPU: one asks, and one listens. Nobody waits for any
+//! of them: what they find they write into the state, and that a call is under way for too long is seen from there. A
+//! thread whose call hangs is left alone and never doubled; it goes on when its call ends.
 
 use super::listener::listen;
+use super::release::Release;
 use super::state::State;
 use crate::kmsg::Counters;
 use crate::nvml::{Driver, DriverError, DriverSource, Sample};
 use jiff::Timestamp;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A driver session does not find a lost GPU again, even after a reset; only a new session does.
 const RELOAD_WHILE_LOST: Duration = Duration::from_secs(5);
+/// Nor does it find one that has gone from its list, or that was never on it; that is looked for less often, since it may be
+/// on purpose.
+const RELOAD_WHILE_MISSING: Duration = Duration::from_secs(60);
 /// Of so many askings of a GPU one is also for how busy it is.
 const USAGE_EVERY: u32 = 5;
 /// And one for what changes rarely.
@@ -46,8 +50,17 @@ pub(super) struct Shared {
     log: Arc<Counters>,
     pace: Pace,
     session: Mutex<Option<Session>>,
-    stopped: Mutex<bool>,
-    stop: Condvar,
+    pub(super) release: Release,
+    signal: Mutex<Signal>,
+    called: Condvar,
+}
+
+/// What ends a wait early.
+#[derive(Debug, Default)]
+struct Signal {
+    stopped: bool,
+    /// How often the threads were called to look anew.
+    calls: u64,
 }
 
 impl Shared {
@@ -57,8 +70,9 @@ impl Shared {
             log,
             pace,
             session: Mutex::new(None),
-            stopped: Mutex::new(false),
-            stop: Condvar::new(),
+            release: Release::default(),
+            signal: Mutex::default(),
+            called: Condvar::new(),
         })
     }
 
@@ -93,23 +107,32 @@ impl Shared {
     }
 
     pub(super) fn is_stopped(&self) -> bool {
-        *lock(&self.stopped)
+        lock(&self.signal).stopped
     }
 
     /// Tells all threads to end after the call that they are in.
     pub(super) fn stop(&self) {
-        *lock(&self.stopped) = true;
-        self.stop.notify_all();
+        lock(&self.signal).stopped = true;
+        self.called.notify_all();
     }
 
-    /// Waits; whether the threads may go on.
+    /// Has all threads look anew at once.
+    pub(super) fn call(&self) {
+        lock(&self.signal).calls += 1;
+        self.called.notify_all();
+    }
+
+    /// Waits, or until the threads are called; whether they may go on.
     pub(super) fn wait(&self, time: Duration) -> bool {
-        let guard = lock(&self.stopped);
-        let (stopped, _) = self
-            .stop
-            .wait_timeout_while(guard, time, |stopped| !*stopped)
+        let guard = lock(&self.signal);
+        let calls = guard.calls;
+        let (signal, _) = self
+            .called
+            .wait_timeout_while(guard, time, |signal| {
+                !signal.stopped && signal.calls == calls
+            })
             .unwrap_or_else(PoisonError::into_inner);
-        !*stopped
+        !signal.stopped
     }
 }
 
@@ -137,6 +160,7 @@ pub(super) fn start(
                 workers: 0,
                 listeners: 0,
                 opened: Instant::now(),
+                letting_go: None,
                 said: None,
             }
             .run();
@@ -150,6 +174,8 @@ struct Supervisor {
     workers: u32,
     listeners: u32,
     opened: Instant,
+    /// The driver of the session that is being ended on request, until nobody holds it.
+    letting_go: Option<Weak<dyn Driver>>,
     /// The last failure that was logged, so that it is said once.
     said: Option<DriverError>,
 }
@@ -157,6 +183,13 @@ struct Supervisor {
 impl Supervisor {
     fn run(mut self) {
         loop {
+            if let Some(left) = self.shared.release.left(Instant::now()) {
+                self.let_go();
+                if !self.shared.wait(left.min(self.shared.pace.interval)) {
+                    break;
+                }
+                continue;
+            }
             self.shared.state().driver_asked(Instant::now());
             match self.ask() {
                 Ok((version, gpu_count)) => {
@@ -180,14 +213,32 @@ impl Supervisor {
         self.close();
     }
 
+    /// Ends the session on request, and tells once nobody holds the driver any more.
+    fn let_go(&mut self) {
+        let session = lock(&self.shared.session)
+            .as_ref()
+            .map(|session| Arc::downgrade(&session.driver));
+        self.shared.state().driver_released();
+        self.close();
+        if let Some(session) = session {
+            self.letting_go = Some(session);
+        }
+        let held = self.letting_go.as_ref();
+        if held.is_none_or(|driver| driver.strong_count() == 0) {
+            self.letting_go = None;
+            self.shared.release.done();
+        }
+    }
+
     /// Sees that there is a session, and asks it for what concerns no single GPU.
     fn ask(&mut self) -> Result<(String, u32), DriverError> {
         let now = Instant::now();
         let find_again = {
             let state = self.shared.state();
-            now.duration_since(self.opened) >= RELOAD_WHILE_LOST
-                && state.any_lost()
-                && !state.any_hung(now)
+            let age = now.duration_since(self.opened);
+            let lost = age >= RELOAD_WHILE_LOST && state.any_lost();
+            let missing = age >= RELOAD_WHILE_MISSING && state.any_missing();
+            (lost || missing) && !state.any_hung(now)
         };
         if find_again {
             self.close();

@@ -1,15 +1,13 @@
 //! What the node process knows: written by the threads that ask the driver and read the log, read by a scrape.
 
 use super::ledger::Ledger;
+use super::presence::Presence;
 use super::switches::Switches;
-use crate::nvml::{DriverError, Event, Identity, Sample, UNKNOWN_XID};
-use crate::xid::{Message, PciAddress, RecoveryAction};
+use crate::nvml::{DriverError, Identity, Sample};
+use crate::xid::{PciAddress, RecoveryAction};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-
-/// More GPUs than any machine has; what comes beyond is a log full of nonsense.
-const MOST_PLACES: usize = 256;
 
 /// How the last asking of a GPU ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,7 +75,11 @@ pub(super) struct State {
     /// UUIDs that the kernel log tells.
     pub(super) logged_uuids: BTreeMap<PciAddress, String>,
     /// What the last Xid 154 said, for GPUs that the driver can say nothing of.
-    verdicts: BTreeMap<PciAddress, RecoveryAction>,
+    pub(super) verdicts: BTreeMap<PciAddress, RecoveryAction>,
+    /// How many GPUs there should be.
+    pub(super) presence: Presence,
+    /// The driver was let go on request.
+    released: bool,
     /// What NVSwitches have reported.
     pub(super) switches: Switches,
     /// How often the driver could not start a GPU; old drivers do not tell which.
@@ -98,53 +100,11 @@ impl State {
             ledger: Ledger::default(),
             logged_uuids: BTreeMap::new(),
             verdicts: BTreeMap::new(),
+            presence: Presence::default(),
+            released: false,
             switches: Switches::default(),
             init_failures: BTreeMap::new(),
             malformed: 0,
-        }
-    }
-
-    /// Takes in what the driver said in the kernel log; `at` is `None` where nothing tells when.
-    pub(super) fn observe(&mut self, message: Message, at: Option<Timestamp>) {
-        match message {
-            Message::Xid(xid) => {
-                self.ledger.xid(xid.pci, xid.code, at);
-                // What may be of an earlier boot says nothing of what is needed now.
-                if let Some(change) = xid.recovery_change().filter(|_| at.is_some()) {
-                    self.verdicts.insert(xid.pci, change.to);
-                }
-            }
-            Message::BusLoss(loss) => self.ledger.bus_loss(loss.pci, at),
-            Message::Sxid(sxid) => self.switches.observe(&sxid, at),
-            Message::InitFailed { pci, .. } => {
-                let known = self.init_failures.contains_key(&pci);
-                if known || self.init_failures.len() < MOST_PLACES {
-                    *self.init_failures.entry(pci).or_default() += 1;
-                }
-            }
-            Message::Uuid { pci, uuid } => {
-                self.logged_uuids.insert(pci, uuid);
-            }
-            Message::Serial { .. } => {}
-            Message::Malformed => self.malformed += 1,
-        }
-    }
-
-    /// Takes in what NVML told of a GPU by itself. While the log is read, an Xid without a number is left to it: there it
-    /// has one.
-    pub(super) fn gpu_event(
-        &mut self,
-        pci: PciAddress,
-        event: Event,
-        at: Timestamp,
-        log_is_read: bool,
-    ) {
-        match event {
-            Event::Xid {
-                code: UNKNOWN_XID, ..
-            } if log_is_read => self.ledger.nvml_unknown_xid(),
-            Event::Xid { code, .. } => self.ledger.nvml_xid(pci, code, at),
-            Event::Other(name) => self.ledger.other(pci, name, 1),
         }
     }
 
@@ -169,7 +129,44 @@ impl State {
             error: None,
             asking_since: None,
         };
+        self.released = false;
+        self.presence.driver_has(gpu_count);
         self.nameless.retain(|index, _| *index < gpu_count);
+    }
+
+    /// It was let go on request: nobody asks it until it is taken again.
+    pub(super) fn driver_released(&mut self) {
+        self.released = true;
+        self.driver.up = false;
+        self.driver.error = Some("released");
+        self.driver.asking_since = None;
+    }
+
+    /// Whether it was let go on request.
+    pub(super) fn is_released(&self) -> bool {
+        self.released
+    }
+
+    /// Whether the driver has told of each of its GPUs which it is, and this is none of them: it has gone from the driver.
+    pub(super) fn is_missing(&self, gpu: &Gpu) -> bool {
+        self.has_none_at(gpu.identity.pci)
+    }
+
+    /// The GPUs that the kernel sees, that were never asked who they are, and that the driver does not have.
+    pub(super) fn unlisted(&self) -> Vec<PciAddress> {
+        let unknown = |pci: &PciAddress| !self.gpus.contains_key(pci);
+        let gone =
+            |pci: &PciAddress| (self.driver.tried && !self.driver.up) || self.has_none_at(*pci);
+        let all = self.presence.on_bus();
+        all.filter(|pci| unknown(pci) && gone(pci)).collect()
+    }
+
+    fn has_none_at(&self, pci: PciAddress) -> bool {
+        let is_another = |index: u32| {
+            let asking = self.asking.get(&index);
+            asking.is_some_and(|asking| asking.pci.is_some_and(|other| other != pci))
+        };
+        self.driver.up && (0..self.driver.gpu_count).all(is_another)
     }
 
     /// A session began that supports this version of CUDA.
@@ -179,6 +176,7 @@ impl State {
 
     /// It ended badly.
     pub(super) fn driver_failed(&mut self, error: &DriverError) {
+        self.released = false;
         self.driver = DriverState {
             tried: true,
             error: Some(error.code()),
@@ -304,6 +302,12 @@ impl State {
     pub(super) fn any_lost(&self) -> bool {
         self.gpus.values().any(|gpu| gpu.health == Health::Lost)
             || self.nameless.values().any(|health| *health == Health::Lost)
+    }
+
+    /// Whether a GPU is missing that the driver once had or the kernel sees: only a new session could find it.
+    pub(super) fn any_missing(&self) -> bool {
+        let missing = self.gpus.values().any(|gpu| self.is_missing(gpu));
+        self.driver.up && (missing || !self.unlisted().is_empty())
     }
 
     /// Whether a call for any GPU is under way for longer than the deadline.

@@ -76,7 +76,11 @@ mod tests {
         std::fs::write(path.join("vendor"), format!("{vendor}\n")).unwrap();
         std::fs::write(path.join("class"), format!("{class}\n")).unwrap();
         if let Some(driver) = driver {
-            symlink(format!("../../../bus/pci/drivers/{driver}"), path.join("driver")).unwrap();
+            symlink(
+                format!("../../../bus/pci/drivers/{driver}"),
+                path.join("driver"),
+            )
+            .unwrap();
         }
     }
 
@@ -87,7 +91,13 @@ mod tests {
         device(root, "0000:3b:00.0", "0x10de", "0x030200", Some("nvidia"));
         device(root, "0000:5e:00.0", "0x10de", "0x030000", None);
         device(root, "0000:af:00.0", "0x10de", "0x030200", Some("vfio-pci"));
-        device(root, "0000:c1:00.0", "0x10de", "0x068000", Some("nvidia-nvswitch"));
+        device(
+            root,
+            "0000:c1:00.0",
+            "0x10de",
+            "0x068000",
+            Some("nvidia-nvswitch"),
+        );
         device(root, "0000:00:02.0", "0x8086", "0x030000", Some("i915"));
         let gpus = PciBus::new(root).gpus().unwrap();
         let names: Vec<_> = gpus.iter().map(ToString::to_string).collect();

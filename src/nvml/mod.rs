@@ -1,5 +1,6 @@
 //! The GPU driver: what is asked of it, the library that answers, and a simulated one.
 
+mod bus;
 mod errors;
 mod events;
 mod library;
@@ -12,6 +13,7 @@ use crate::xid::PciAddress;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use bus::PciBus;
 pub use library::Library;
 pub use sample::{
     CLOCK_EVENTS, Details, EccCount, Fabric, Instance, Labelled, Link, Memory, RemappedRows,

@@ -11,8 +11,9 @@ const BEGIN: &str =
 const END: &str = "<!-- end of the families of the exporter -->";
 
 /// The subjects, in the order in which they are documented.
-const SUBJECTS: [(&str, &[Described]); 11] = [
+const SUBJECTS: [(&str, &[Described]); 12] = [
     ("The driver", driver::FAMILIES),
+    ("How many there are", presence::FAMILIES),
     ("Health and identity", health::FAMILIES),
     ("Xids", xids::FAMILIES),
     ("NVSwitches and GPUs that do not start", switches::FAMILIES),
@@ -164,8 +165,12 @@ fn names_are_as_the_field_has_them() {
         let parsed = promql_parser::parser::parse(family.example);
         assert!(parsed.is_ok(), "{name}: {:?}", parsed.err());
         for label in family.labels {
+            let of_scope: &[&str] = match family.scope {
+                Scope::Node => &["node"],
+                Scope::Gpu => &["node", "gpu", "UUID", "pci_bus_id", "device", "modelName"],
+            };
             assert!(
-                !["node", "gpu", "UUID", "pci_bus_id", "device", "modelName"].contains(&label.name),
+                !of_scope.contains(&label.name),
                 "{name}: {} is a label of the scope",
                 label.name
             );

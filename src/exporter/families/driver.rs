@@ -19,14 +19,14 @@ families! {
         "Always 1; the version of the driver and the newest CUDA version that it supports, as labels.",
         from "nvmlSystemGetDriverVersion, nvmlSystemGetCudaDriverVersion_v2",
         example "count by (driver_version) (gpu_driver_info)";
-    PRESENT: Gauge "gpu_present" of Node {},
-        "GPUs that the driver has; absent while it does not answer.",
-        from "nvmlDeviceGetCount_v2",
-        example "gpu_present < gpu_present offset 1d";
 }
 
 impl Page<'_> {
     pub(in crate::exporter) fn driver(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        // Nobody asks it then.
+        if self.state.is_released() {
+            return Ok(());
+        }
         let error = self.state.driver_error(self.now);
         let (row, driver) = (&self.row, &self.state.driver);
         write(encoder, &UP, [(row, [], one(error.is_none()))])?;
@@ -37,12 +37,6 @@ impl Page<'_> {
             encoder,
             &INFO,
             versions.map(|version| (row, [version, cuda], 1.0)),
-        )?;
-        let present = error.is_none().then_some(driver.gpu_count);
-        write(
-            encoder,
-            &PRESENT,
-            present.map(|count| (row, [], count.into())) as Option<(_, _, f64)>,
         )
     }
 }

@@ -9,12 +9,12 @@ use std::fmt;
 
 families! {
     UP: Gauge "gpu_up" of Gpu {},
-        "Whether the driver answers for this GPU: 1 with a fresh good sample, 0 when it is lost, fails or hangs.",
+        "Whether the driver answers for this GPU: 1 with a fresh good sample, 0 when it is lost, fails or hangs, or when the kernel sees it and the driver does not have it.",
         from "every call for the GPU",
         example "gpu_up == 0";
     LOST: Gauge "gpu_lost" of Gpu {},
-        "Whether the driver says that this GPU is lost or must be reset.",
-        from "NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED",
+        "Whether this GPU is lost: the driver says so, or that it must be reset, or no longer has it.",
+        from "NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED, nvmlDeviceGetCount_v2",
         example "gpu_lost == 1";
     INFO: Gauge "gpu_info" of Gpu { driver_version: "", serial: "", vbios_version: "" },
         "Always 1; what does not change about this GPU, as labels.",
@@ -40,11 +40,16 @@ families! {
 
 impl Page<'_> {
     pub(in crate::exporter) fn health(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let asked = !self.state.is_released();
         let up = (self.gpus.iter()).map(|shown| (&shown.row, [], one(shown.sample.is_some())));
         let nameless = self.nameless.iter().map(|(_, _, row)| (row, [], 0.0));
-        write(encoder, &UP, up.chain(nameless))?;
-        let lost =
-            (self.gpus.iter()).map(|shown| (&shown.row, [], one(shown.gpu.health == Health::Lost)));
+        let unlisted = self.unlisted.iter().map(|row| (row, [], 0.0));
+        let up = up.chain(nameless).chain(unlisted).filter(|_| asked);
+        write(encoder, &UP, up)?;
+        let lost = self.gpus.iter().map(|shown| {
+            let lost = shown.gpu.health == Health::Lost || self.state.is_missing(shown.gpu);
+            (&shown.row, [], one(lost))
+        });
         let nameless = (self.nameless.iter()).map(|(_, lost, row)| (row, [], one(*lost)));
         write(encoder, &LOST, lost.chain(nameless))?;
         let version = self.state.driver.version.as_deref().unwrap_or_default();

@@ -9,6 +9,7 @@ mod links;
 mod load;
 pub(super) mod log;
 mod memory;
+mod presence;
 mod switches;
 mod thermal;
 mod xids;
@@ -28,6 +29,8 @@ pub(super) struct Page<'a> {
     gpus: Vec<Shown<'a>>,
     /// Indices that never told who they are; with the lost ones among them marked.
     nameless: Vec<(u32, bool, Row)>,
+    /// GPUs that the kernel sees and the driver does not have.
+    unlisted: Vec<Row>,
 }
 
 /// A GPU on it.
@@ -46,6 +49,7 @@ impl<'a> Page<'a> {
             sample: state.current(gpu, now),
         });
         let nameless = state.nameless(now).into_iter();
+        let unlisted = state.unlisted().into_iter();
         Self {
             state,
             now,
@@ -54,6 +58,9 @@ impl<'a> Page<'a> {
             gpus: gpus.collect(),
             nameless: nameless
                 .map(|(index, lost)| (index, lost, Row::nameless(node, index)))
+                .collect(),
+            unlisted: unlisted
+                .map(|pci| Row::logged(node, pci, state.logged_uuids.get(&pci)))
                 .collect(),
         }
     }
