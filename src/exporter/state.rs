@@ -360,7 +360,8 @@ impl State {
             Health::Up(sample)
                 if self.driver.up
                     && now.duration_since(asked) <= self.fresh
-                    && !self.is_hung(gpu, now) =>
+                    && !self.is_hung(gpu, now)
+                    && !self.is_missing(gpu) =>
             {
                 Some(sample)
             }

@@ -365,6 +365,7 @@ fn a_gpu_that_the_driver_no_longer_has_is_missing_once_the_others_have_told_who_
     state.gpu_identified(identity(0, "GPU-b", "0000:5e:00"));
     state.gpu_answered(0, Ok(sample(Some(0))), now, at(2));
     assert_eq!(missing(&state), ["GPU-a"]);
+    assert!(!is_up(&state, "GPU-a", now), "what it last said is no news");
     assert!(state.any_missing());
     assert_eq!(state.presence.expected(), Some(2));
     state.session_began();

@@ -5,7 +5,9 @@ mod driver;
 mod events;
 mod failure_cases;
 mod machines;
+mod presence;
 mod process;
+mod release;
 
 use nvidia_ml::scenario::{GpuState, Scenario};
 use process::{Exporter, Metrics, SOON, append, command};

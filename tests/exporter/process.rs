@@ -23,6 +23,8 @@ pub(crate) struct Exporter {
     directory: TempDir,
     pub(crate) process: Child,
     address: SocketAddr,
+    /// Where the driver can be let go, where the exporter listens for that.
+    pub(crate) release: Option<SocketAddr>,
     client: reqwest::Client,
 }
 
@@ -49,16 +51,24 @@ impl Exporter {
             ])
             .args(["--call-deadline", "300ms", "--log-format", "json", "--kmsg"])
             .arg(directory.path().join("kmsg"))
+            // The machine that runs the tests may have GPUs of its own.
+            .arg("--sysfs")
+            .arg(directory.path().join("sys"))
             .args(more)
+            .env("GPU_EXPORTER_RELEASE_LISTEN", "none")
             .env(SCENARIO_VARIABLE, directory.path().join("scenario.yaml"));
         let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(process.stderr.take().unwrap());
+        let mut release = None;
         let address = loop {
             let mut line = String::new();
             assert_ne!(log.read_line(&mut line).unwrap(), 0, "the exporter ended");
             let line: serde_json::Value = serde_json::from_str(&line).unwrap();
-            if line["message"] == "listening" {
-                break line["address"].as_str().unwrap().parse().unwrap();
+            let address = || line["address"].as_str().unwrap().parse().unwrap();
+            match line["message"].as_str() {
+                Some("listening") => break address(),
+                Some("listening for /release") => release = Some(address()),
+                _ => {}
             }
         };
         // So that its log never blocks it.
@@ -68,6 +78,7 @@ impl Exporter {
             directory,
             process,
             address,
+            release,
             client: reqwest::Client::new(),
         };
         // From then on what is logged is new, and a count that is not there yet is 0.
@@ -97,6 +108,22 @@ impl Exporter {
             .get(format!("http://{}{path}", self.address))
             .header("accept", accept);
         request.send().await.unwrap()
+    }
+
+    /// Asks for the driver to be let go; answers the status and what is said.
+    pub(crate) async fn release(&self, query: &str) -> (u16, String) {
+        let address = self.release.expect("it listens for that");
+        let request = self.client.post(format!("http://{address}/release{query}"));
+        let answer = request.send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    }
+
+    /// Whether the process holds the driver's device open.
+    pub(crate) fn holds_device(&self) -> bool {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap();
+        files
+            .filter_map(|file| std::fs::read_link(file.ok()?.path()).ok())
+            .any(|target| target.ends_with(nvidia_ml::scenario::DEVICE))
     }
 
     pub(crate) async fn metrics(&self) -> Metrics {

@@ -8,6 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The environment variable that names the scenario file.
 pub const SCENARIO_VARIABLE: &str = "FAKE_NVML_SCENARIO";
 
+/// A file of this name beside the scenario is held open while the library is in use.
+pub const DEVICE: &str = "nvidiactl";
+
 /// The whole scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -23,6 +23,7 @@ macro_rules! export {
     )*};
 }
 
+mod device;
 mod events;
 mod instances;
 mod links;
@@ -233,19 +234,24 @@ fn pci_parts(bus_id: &str) -> Option<(u32, u32, u32)> {
 export! {
     fn nvmlInit_v2() {
         system()?;
+        device::hold();
         INITIALISED.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
     fn nvmlInitWithFlags(_flags: c_uint) {
         system()?;
+        device::hold();
         INITIALISED.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
     fn nvmlShutdown() {
-        INITIALISED
+        let before = INITIALISED
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |count| count.checked_sub(1))
-            .map(|_| ())
-            .map_err(|_| UNINITIALIZED)
+            .map_err(|_| UNINITIALIZED)?;
+        if before == 1 {
+            device::let_go();
+        }
+        Ok(())
     }
     fn nvmlSystemGetDriverVersion(version: *mut c_char, length: c_uint) {
         let scenario = initialised()?;
