@@ -23,6 +23,10 @@ impl FaultOpener for Recorder {
         Ok(Opened::Created)
     }
 
+    fn node_uid(&self, _: &str) -> Option<String> {
+        None
+    }
+
     fn in_vain(&self, _: &crate::api::fault::RuleRef, _: &str, _: &str) {}
 
     async fn judged(&self, _: Judgement) {}

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 
@@ -17,8 +18,10 @@ use crate::kubernetes::clients::ApiError;
 use crate::kubernetes::faults;
 use crate::kubernetes::lease::NotLeader;
 use crate::kubernetes::nodes::{self, NodeError};
+use crate::kubernetes::views::NodeView;
 use crate::remediation::refire::{Refire, refire};
 use crate::remediation::world::RuleFacts;
+use crate::rules::alert::Alert;
 use crate::rules::identity::is_same;
 use crate::rules::subject::Subject;
 
@@ -49,7 +52,12 @@ impl Opener {
     async fn try_open(&self, opening: &Opening) -> Result<Opened, Cause> {
         let ctx = &self.ctx;
         ctx.leadership.check()?;
-        let uid = self.node_uid(&opening.subject.node).await?;
+        let node = self.node(&opening.subject.node).await?;
+        let created = node.as_ref().and_then(|node| node.creation_timestamp());
+        if created.is_some_and(|created| is_of_an_earlier_machine(&opening.alert, created.0)) {
+            return Ok(Opened::OfAnEarlierMachine);
+        }
+        let uid = node.and_then(|node| node.uid()).unwrap_or_default();
         if let Some(known) = self.known(&opening.rule, &opening.subject, &uid) {
             return self.seen_again(&known, opening).await;
         }
@@ -115,14 +123,20 @@ impl Opener {
         Ok(Opened::Reopened)
     }
 
-    /// The node's UID; empty where there is no such node, which makes a fault that fails and says so.
-    async fn node_uid(&self, node: &str) -> Result<String, NodeError> {
+    /// The node; one that there is not makes a fault that fails and says so.
+    async fn node(&self, node: &str) -> Result<Option<Arc<NodeView>>, NodeError> {
         if let Some(node) = self.ctx.caches.nodes.get(&ObjectRef::new(node)) {
-            return Ok(node.uid().unwrap_or_default());
+            return Ok(Some(node));
         }
         let node = nodes::read(&self.ctx.clients.act, node).await?;
-        Ok(node.and_then(|n| n.uid()).unwrap_or_default())
+        Ok(node.map(Arc::new))
     }
+}
+
+/// Whether nothing of what an alert is about was seen since its node's object was made. While the series is there, it is
+/// the machine's that is there now.
+fn is_of_an_earlier_machine(alert: &Alert, created: Timestamp) -> bool {
+    !alert.seen && alert.sample_time < created
 }
 
 impl FaultOpener for Opener {
@@ -131,6 +145,10 @@ impl FaultOpener for Opener {
             node: opening.subject.node.clone(),
             source: Box::new(cause),
         })
+    }
+
+    fn node_uid(&self, node: &str) -> Option<String> {
+        self.ctx.caches.nodes.get(&ObjectRef::new(node))?.uid()
     }
 
     fn in_vain(&self, rule: &RuleRef, reason: &str, message: &str) {

@@ -34,6 +34,9 @@ pub enum Opened {
     AlreadyOpen,
     /// The fault had ended and is open again.
     Reopened,
+    /// Nothing was opened: the alert is only kept firing, and what it was about was seen before the node's object was
+    /// made. The machine that has joined under this name since may be another.
+    OfAnEarlierMachine,
 }
 
 /// A fault could not be opened. It is tried again at the next evaluation.
@@ -66,6 +69,9 @@ pub struct Judgement {
 pub trait FaultOpener: Send + Sync + 'static {
     /// Opens a fault, unless it is open. Called again at each evaluation until it succeeds, and once more after a restart.
     fn open(&self, opening: Opening) -> impl Future<Output = Result<Opened, OpenError>> + Send;
+
+    /// The UID of a node's object, where it is known at the moment.
+    fn node_uid(&self, node: &str) -> Option<String>;
 
     /// Takes note that a rule cannot open what it finds, from now on and for this reason.
     fn in_vain(&self, rule: &RuleRef, reason: &str, message: &str);

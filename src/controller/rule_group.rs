@@ -191,6 +191,13 @@ impl Judge {
     }
 }
 
+/// An activation, the UID of its node's object, and what became of its opening, if that was tried.
+type Tried = (
+    Activation,
+    Option<String>,
+    Option<Result<Opened, OpenError>>,
+);
+
 impl RuleRun {
     async fn judge<O: FaultOpener>(
         &mut self,
@@ -223,7 +230,9 @@ impl RuleRun {
         if evaluation.error.is_some() {
             return;
         }
-        let (openings, nodeless) = judge.openings(&self.rule, &self.reference, &evaluation);
+        let node_uid = |node: &str| surroundings.opener.node_uid(node);
+        let (openings, nodeless) =
+            judge.openings(&self.rule, &self.reference, &evaluation, node_uid);
         if let Some(message) = nodeless {
             self.complaint = Some((NO_NODE_LABEL, message));
         }
@@ -239,10 +248,13 @@ impl RuleRun {
         }
         let results: Vec<_> = stream::iter(openings)
             .map(async |(activation, opening)| {
+                // Looked at before: a node that is replaced meanwhile is looked at again.
+                let node_uid = surroundings.opener.node_uid(&opening.subject.node);
                 if !may_act() {
-                    return (activation, None);
+                    return (activation, node_uid, None);
                 }
-                (activation, Some(surroundings.opener.open(opening).await))
+                let result = surroundings.opener.open(opening).await;
+                (activation, node_uid, Some(result))
             })
             .buffer_unordered(OPENINGS_AT_ONCE)
             .collect()
@@ -271,16 +283,18 @@ impl RuleRun {
     }
 
     /// Remembers what was opened; the rest is tried again at the next evaluation.
-    fn note(&mut self, results: Vec<(Activation, Option<Result<Opened, OpenError>>)>) {
+    fn note(&mut self, results: Vec<Tried>) {
         let Ok(judge) = &mut self.judge else { return };
-        for (activation, result) in results {
+        for (activation, node_uid, result) in results {
             match result {
+                // Asked again at each evaluation: the machine that is there now may have the same fault.
+                Some(Ok(Opened::OfAnEarlierMachine)) | None => {}
                 Some(Ok(outcome)) => {
                     tracing::info!(
                         rule = %self.reference.name, alert = %self.reference.alert, ?outcome, activation = ?activation,
                         "a rule fires"
                     );
-                    judge.activations.opened(activation);
+                    judge.activations.opened(activation, node_uid);
                 }
                 Some(Err(error)) => {
                     let cause = error.source.to_string();
@@ -290,7 +304,6 @@ impl RuleRun {
                     );
                     self.complaint = Some((OPEN_FAILED, format!("{error}: {cause}")));
                 }
-                None => {}
             }
         }
     }
@@ -366,6 +379,7 @@ impl Judge {
         rule: &Rule,
         reference: &RuleRef,
         evaluation: &Evaluation,
+        node_uid: impl Fn(&str) -> Option<String>,
     ) -> (Vec<(Activation, Opening)>, Option<String>) {
         let (mut complaint, mut firing) = (None, Vec::new());
         for alert in &evaluation.firing {
@@ -374,7 +388,7 @@ impl Judge {
                 Err(error) => complaint = Some(error.to_string()),
             }
         }
-        let unopened = self.activations.firing(firing);
+        let unopened = self.activations.firing(firing, node_uid);
         let openings = unopened
             .into_iter()
             .map(|(activation, subject, alert)| {

@@ -31,6 +31,10 @@ impl FaultOpener for Recorder {
         Ok(Opened::Created)
     }
 
+    fn node_uid(&self, _: &str) -> Option<String> {
+        None
+    }
+
     fn in_vain(&self, _: &RuleRef, reason: &str, _: &str) {
         self.in_vain.lock().unwrap().push(reason.to_owned());
     }

@@ -3,7 +3,7 @@
 //! An exporter that restarts comes back under another `instance`, and its series are other series; Prometheus sees one
 //! alert end and another begin. For the GPU nothing new has happened: it must not look like another occurrence.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
@@ -20,20 +20,32 @@ pub type Activation = (Key, Timestamp);
 #[derive(Clone, Debug, Default)]
 pub struct Activations {
     since: BTreeMap<Key, Timestamp>,
-    opened: BTreeSet<Activation>,
+    /// Those whose fault is open, and for which object of their node, by its UID, as far as that was known.
+    opened: BTreeMap<Activation, Option<String>>,
 }
 
 impl Activations {
     /// Takes note of what fires now. Answers, once for each subject whose fault has not been opened yet, the alert that
-    /// has fired longest; its `active_at` is the beginning of the subject's activation.
-    pub fn firing(&mut self, firing: Vec<(Subject, Alert)>) -> Vec<(Activation, Subject, Alert)> {
+    /// has fired longest; its `active_at` is the beginning of the subject's activation, and it counts as seen, and when,
+    /// if any of the subject's alerts was.
+    ///
+    /// A node that has joined again is another, and what goes on firing is to be opened for it as well: `node_uid` tells
+    /// the UID of a node's object, as far as it is known.
+    pub fn firing(
+        &mut self,
+        firing: Vec<(Subject, Alert)>,
+        node_uid: impl Fn(&str) -> Option<String>,
+    ) -> Vec<(Activation, Subject, Alert)> {
         let mut longest: BTreeMap<Key, (Subject, Alert)> = BTreeMap::new();
         for (subject, alert) in firing {
             let entry = longest.entry(key(&subject));
             let (_, kept) = entry.or_insert_with(|| (subject, alert.clone()));
+            let seen = kept.seen || alert.seen;
+            let sample_time = kept.sample_time.max(alert.sample_time);
             if alert.active_at < kept.active_at {
                 *kept = alert;
             }
+            (kept.seen, kept.sample_time) = (seen, sample_time);
         }
         self.since = longest
             .iter()
@@ -44,21 +56,26 @@ impl Activations {
             })
             .collect();
         let since = &self.since;
-        self.opened.retain(|(key, at)| since.get(key) == Some(at));
+        self.opened
+            .retain(|(key, at), _| since.get(key) == Some(at));
         let mut unopened = Vec::new();
         for (key, (subject, mut alert)) in longest {
             alert.active_at = self.since.get(&key).copied().unwrap_or(alert.active_at);
             let activation = (key, alert.active_at);
-            if !self.opened.contains(&activation) {
+            let is_open = self.opened.get(&activation).is_some_and(|opened_for| {
+                let (now, opened_for) = (node_uid(&subject.node), opened_for.as_ref());
+                now.is_none() || opened_for.is_none() || now.as_ref() == opened_for
+            });
+            if !is_open {
                 unopened.push((activation, subject, alert));
             }
         }
         unopened
     }
 
-    /// The fault of the activation is open.
-    pub fn opened(&mut self, activation: Activation) {
-        self.opened.insert(activation);
+    /// The fault of the activation is open, for the object of its node with this UID.
+    pub fn opened(&mut self, activation: Activation, node_uid: Option<String>) {
+        self.opened.insert(activation, node_uid);
     }
 }
 
@@ -93,29 +110,40 @@ mod tests {
         (subject, alert)
     }
 
+    fn firing(
+        activations: &mut Activations,
+        alerts: Vec<(Subject, Alert)>,
+    ) -> Vec<(Activation, Subject, Alert)> {
+        activations.firing(alerts, |_| None)
+    }
+
     #[test]
     fn an_exporter_that_comes_back_under_another_address_is_no_new_activation() {
         let mut activations = Activations::default();
-        let first = activations.firing(vec![alert("10.0.0.1", 5)]);
+        let first = firing(&mut activations, vec![alert("10.0.0.1", 5)]);
         assert_eq!(first.len(), 1);
-        activations.opened(first[0].0.clone());
+        activations.opened(first[0].0.clone(), None);
         assert!(
-            activations
-                .firing(vec![alert("10.0.0.1", 5), alert("10.0.0.2", 20)])
-                .is_empty()
+            firing(
+                &mut activations,
+                vec![alert("10.0.0.1", 5), alert("10.0.0.2", 20)]
+            )
+            .is_empty()
         );
-        assert!(activations.firing(vec![alert("10.0.0.2", 20)]).is_empty());
+        assert!(firing(&mut activations, vec![alert("10.0.0.2", 20)]).is_empty());
     }
 
     #[test]
     fn one_opening_for_several_series_of_one_gpu_and_another_after_a_gap() {
         let mut activations = Activations::default();
-        let first = activations.firing(vec![alert("x", 7), alert("y", 5)]);
+        let first = firing(&mut activations, vec![alert("x", 7), alert("y", 5)]);
         assert_eq!((first.len(), first[0].2.active_at), (1, at(5)));
-        activations.opened(first[0].0.clone());
-        assert!(activations.firing(Vec::new()).is_empty());
+        activations.opened(first[0].0.clone(), None);
+        assert!(firing(&mut activations, Vec::new()).is_empty());
         assert_eq!(
-            activations.firing(vec![alert("x", 30)])[0].2.active_at,
+            firing(&mut activations, vec![alert("x", 30)])[0]
+                .2
+                .active_at,
             at(30)
         );
     }
@@ -127,19 +155,51 @@ mod tests {
         subject.pci_bus_id = Some("00000000:3B:00.0".into());
         let mut nameless = subject.clone();
         nameless.uuid = None;
-        let opened = activations.firing(vec![(nameless, first)]);
-        activations.opened(opened[0].0.clone());
-        assert!(
-            activations
-                .firing(vec![(subject, alert("x", 9).1)])
-                .is_empty()
-        );
+        let opened = firing(&mut activations, vec![(nameless, first)]);
+        activations.opened(opened[0].0.clone(), None);
+        assert!(firing(&mut activations, vec![(subject, alert("x", 9).1)]).is_empty());
     }
 
     #[test]
     fn what_could_not_be_opened_is_asked_for_again() {
         let mut activations = Activations::default();
-        assert_eq!(activations.firing(vec![alert("x", 5)]).len(), 1);
-        assert_eq!(activations.firing(vec![alert("x", 5)]).len(), 1);
+        assert_eq!(firing(&mut activations, vec![alert("x", 5)]).len(), 1);
+        assert_eq!(firing(&mut activations, vec![alert("x", 5)]).len(), 1);
+    }
+
+    #[test]
+    fn a_node_that_joined_again_is_another() {
+        let mut activations = Activations::default();
+        let on = |activations: &mut Activations, uid: Option<&str>| {
+            let uid = uid.map(str::to_owned);
+            let unopened = activations.firing(vec![alert("x", 5)], |_| uid.clone());
+            unopened
+                .into_iter()
+                .next()
+                .map(|(activation, _, _)| activation)
+        };
+        let first = on(&mut activations, Some("n1")).unwrap();
+        activations.opened(first, Some("n1".to_owned()));
+        assert_eq!(on(&mut activations, Some("n1")), None);
+        assert_eq!(on(&mut activations, None), None, "it is gone, or not known");
+        let again = on(&mut activations, Some("n2")).unwrap();
+        activations.opened(again, Some("n2".to_owned()));
+        assert_eq!(on(&mut activations, Some("n2")), None);
+    }
+
+    #[test]
+    fn what_is_seen_under_other_labels_is_seen() {
+        let mut activations = Activations::default();
+        let (subject, mut old) = alert("x", 5);
+        old.seen = false;
+        let new = alert("y", 20);
+        for alerts in [
+            vec![(subject.clone(), old.clone()), new.clone()],
+            vec![new, (subject, old)],
+        ] {
+            let (_, _, alert) = firing(&mut activations, alerts).remove(0);
+            assert!(alert.seen);
+            assert_eq!((alert.active_at, alert.sample_time), (at(5), at(20)));
+        }
     }
 }

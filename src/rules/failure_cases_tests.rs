@@ -130,9 +130,9 @@ fn d18_a_hundred_thousand_identical_samples_are_one_alert() {
             };
             (subject, alert)
         });
-        for (activation, _, _) in activations.firing(firing.collect()) {
+        for (activation, _, _) in activations.firing(firing.collect(), |_| None) {
             openings += 1;
-            activations.opened(activation);
+            activations.opened(activation, None);
         }
     }
     assert_eq!((newly_firing, openings), (1, 1));

@@ -36,6 +36,8 @@ pub(super) struct Node {
     pub labels: BTreeMap<String, String>,
     /// Since when it is out of service, or back.
     pub since: Timestamp,
+    /// Since when there is this object.
+    pub created: Timestamp,
 }
 
 /// A pod.
@@ -137,7 +139,11 @@ fn node_of(value: &Value, before: Option<&Node>, at: Timestamp) -> Node {
             .map(|(k, v)| (k.clone(), word(v)))
             .collect(),
         since: at,
+        created: at,
     };
+    if let Some(before) = before.filter(|b| b.uid == node.uid) {
+        node.created = before.created;
+    }
     if let Some(before) = before.filter(|b| b.uid == node.uid && b.is_out() == node.is_out()) {
         node.since = before.since;
     }

@@ -49,7 +49,9 @@ pub(super) fn wrote(
         }
     }
     match &step.fault {
-        Some((None, Some(fault))) if config.evidence => opened(at, fault, notes, found),
+        Some((None, Some(fault))) if config.evidence => {
+            opened(at, fault, config, cluster, notes, found);
+        }
         Some((Some(before), Some(after))) => {
             let (old, new) = (&before.status, &after.status);
             let again = old.occurrence > 0 && new.occurrence > old.occurrence;
@@ -83,7 +85,14 @@ pub(super) fn wrote(
     }
 }
 
-fn opened(at: Timestamp, fault: &Fault, notes: &Notes, found: &mut Findings) {
+fn opened(
+    at: Timestamp,
+    fault: &Fault,
+    config: &PromisesConfig,
+    cluster: &Cluster,
+    notes: &Notes,
+    found: &mut Findings,
+) {
     let Some(evidence) = &fault.object.spec.evidence else {
         found.check(1, at, false, || {
             format!("{} was opened without evidence", fault.name)
@@ -91,11 +100,21 @@ fn opened(at: Timestamp, fault: &Fault, notes: &Notes, found: &mut Findings) {
         return;
     };
     let lately = notes.seen_lately(&evidence.query, at);
-    let mut known = lately.filter(|series| {
+    let known = lately.filter(|(series, _)| {
         let mut labels = series.iter();
         labels.all(|(k, v)| evidence.labels.get(k) == Some(v))
     });
-    found.check(1, at, known.next().is_some(), || {
+    let last = known.map(|(_, seen)| seen).max();
+    // What was seen of the machine that had this name before says nothing of this one.
+    let node = cluster.nodes.get(fault.node());
+    let since = node.map(|node| node.created - config.latency);
+    found.check(1, at, last.is_none() || last >= since, || {
+        format!(
+            "{} was opened on what was seen before its node joined",
+            fault.name
+        )
+    });
+    found.check(1, at, last.is_some(), || {
         format!(
             "{} was opened on a series that no sound answer had lately: {:?}",
             fault.name, evidence.labels
@@ -108,7 +127,7 @@ fn returned(at: Timestamp, fault: &Fault, notes: &Notes, found: &mut Findings) {
     let Some(evidence) = &fault.object.spec.evidence else {
         return;
     };
-    let is_about_it = |series: &&Series| {
+    let is_about_it = |series: &Series| {
         let named = series.values().any(|v| v == fault.node());
         let same = |label: &str| match (series.get(label), evidence.labels.get(label)) {
             (Some(one), Some(other)) => one == other,
@@ -118,7 +137,7 @@ fn returned(at: Timestamp, fault: &Fault, notes: &Notes, found: &mut Findings) {
     };
     let mut known = notes
         .seen_lately(&evidence.query, at)
-        .filter(|s| is_about_it(s));
+        .filter(|(s, _)| is_about_it(s));
     found.check(1, at, known.next().is_some(), || {
         format!(
             "{} is said to have returned, and no sound answer had it lately: {:?}",

@@ -75,11 +75,15 @@ impl Notes {
         self.answers.get(query)
     }
 
-    /// The series that a sound answer to the query had a short while ago.
-    pub fn seen_lately(&self, query: &str, at: Timestamp) -> impl Iterator<Item = &Series> {
+    /// The series that a sound answer to the query had a short while ago, and when it last had them.
+    pub fn seen_lately(
+        &self,
+        query: &str,
+        at: Timestamp,
+    ) -> impl Iterator<Item = (&Series, Timestamp)> {
         let all = self.answers.get(query).into_iter().flat_map(|a| &a.seen);
-        all.filter(move |(_, seen)| at.duration_since(**seen) <= LATELY)
-            .map(|(series, _)| series)
+        let all = all.map(|(series, seen)| (series, *seen));
+        all.filter(move |(_, seen)| at.duration_since(*seen) <= LATELY)
     }
 
     /// A GPU of the node that has been broken all the time since then.

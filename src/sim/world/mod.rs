@@ -117,10 +117,15 @@ impl World {
         let _ = kubelet.change_status(NODES, None, &plan.name, |node| node["status"] = status);
     }
 
-    /// A node that was deleted joins again: the same machine, another object.
+    /// A node that was deleted joins again: another object, and the machine was mended meanwhile.
     pub fn rejoin(&self, node: &str) {
+        self.hardware.repair(node);
+        self.register(node);
+    }
+
+    /// The kubelet of a machine that was taken away from the cluster registers it anew, as it is.
+    pub fn register(&self, node: &str) {
         if let Some(plan) = self.plan.nodes.iter().find(|plan| plan.name == node) {
-            self.hardware.repair(node);
             self.make_node(plan, &kubelet::stamp(self.clock.now()));
         }
     }

@@ -383,3 +383,19 @@ fn promise_9_a_hold_without_its_event() {
     );
     assert_eq!(h.promises.settled(h.now), []);
 }
+
+#[test]
+fn promise_1_what_was_seen_of_an_earlier_machine_opens_nothing() {
+    let mut h = History::new();
+    h.asked("lost == 1", Answer::Sound(vec![series()]));
+    h.write("person", NODES, Verb::Delete, "a", None, None);
+    h.wait(30);
+    let mut another = node("a", false, None);
+    another["metadata"]["uid"] = json!("uid-another");
+    h.put("kubelet", NODES, another);
+    h.put(US, GPU_FAULTS, fault("f", "a", json!({})));
+    assert_eq!(h.broken(), [1]);
+    let mut h = History::new();
+    h.opened();
+    assert!(h.broken().is_empty(), "{:?}", h.promises.violations());
+}
