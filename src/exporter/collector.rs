@@ -1,5 +1,6 @@
 //! The metric families, written from the state at each scrape. A GPU that is not in the state has no series.
 
+use super::pod_info;
 use super::series::{Row, counter, gauge};
 use super::state::{Gpu, Health, State};
 use crate::kmsg::Counters;
@@ -53,6 +54,7 @@ impl NodeCollector {
         // Before that a 0 would be a guess, and history, once it is counted, would look like an increase.
         let caught_up = self.log.caught_up.load(Ordering::Acquire);
         page.xids(&mut encoder, &self.node, caught_up)?;
+        pod_info::families(&mut encoder, &self.node, &state, now)?;
         page.collection(&mut encoder)?;
         log_families(&mut encoder, &page.node, &self.log)
     }
@@ -285,6 +287,12 @@ impl Page<'_> {
             hung.chain(nameless),
         )?;
         const COLLECTOR: (&str, &str) = ("collector", "nvml");
+        const POD_RESOURCES: (&str, &str) = ("collector", "pod_resources");
+        let kubelet = self.state.kubelet.as_ref();
+        let success = kubelet.and_then(|kubelet| kubelet.success(self.now));
+        let took = kubelet.and_then(|kubelet| kubelet.took());
+        let last = kubelet.and_then(|kubelet| kubelet.last_success);
+        let of_kubelet = |value: f64| (&self.node, [POD_RESOURCES], value);
         let successes = self.gpus.iter().map(|(gpu, row)| {
             (
                 row,
@@ -296,7 +304,7 @@ impl Page<'_> {
             encoder,
             "gpu_exporter_collector_success",
             "Whether the last collection succeeded and is not too old.",
-            successes,
+            successes.chain(success.map(|success| of_kubelet(one(success)))),
         )?;
         let durations = self.gpus.iter().filter_map(|(gpu, row)| {
             gpu.asked
@@ -306,7 +314,7 @@ impl Page<'_> {
             encoder,
             "gpu_exporter_collector_duration_seconds",
             "How long the last collection took.",
-            durations,
+            durations.chain(took.map(|took| of_kubelet(took.as_secs_f64()))),
         )?;
         let times = (self.gpus.iter()).filter_map(|(gpu, row)| {
             gpu.last_success
@@ -316,7 +324,7 @@ impl Page<'_> {
             encoder,
             "gpu_exporter_collector_last_success_timestamp_seconds",
             "When a collection last succeeded.",
-            times,
+            times.chain(last.map(|at| of_kubelet(at.as_duration().as_secs_f64()))),
         )?;
         let failures = (self.gpus.iter()).flat_map(|(gpu, row)| {
             gpu.failures

@@ -1,19 +1,23 @@
 //! The node process: the driver and the kernel log in, `/metrics` out. It judges nothing.
 
 mod collector;
+mod kubelet;
 mod ledger;
 #[cfg(feature = "sim")]
 pub mod passive;
+mod pod_info;
 mod sampler;
 mod series;
 mod state;
 
 use crate::http::{self, BindError, Limits, Parts, Router, Server, StatusCode};
 use crate::kmsg::{Counters, Entry, KernelLog};
+use crate::kubernetes::pod_resources::PodResources;
 use crate::nvml::DriverSource;
 use crate::telemetry;
 use crate::xid::{self, Parser};
 use collector::NodeCollector;
+use kubelet::Kubelet;
 use prometheus_client::registry::Registry;
 use sampler::{Pace, Shared, lock};
 use state::State;
@@ -42,8 +46,12 @@ pub struct Config {
     pub driver: Box<dyn DriverSource>,
     /// Between two askings of a GPU.
     pub interval: Duration,
-    /// A driver call that takes longer hangs.
+    /// A driver call that takes longer hangs; the kubelet's answer is waited for as long.
     pub call_deadline: Duration,
+    /// The kubelet's PodResources socket; `None` to leave the kubelet alone.
+    pub pod_resources: Option<PathBuf>,
+    /// Between two askings of the kubelet.
+    pub pod_resources_interval: Duration,
 }
 
 /// Why the node process cannot run. A missing driver or kernel log is no reason.
@@ -97,6 +105,18 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Exporter
         name: "kernel log",
         source,
     })?;
+
+    if let Some(socket) = config.pod_resources {
+        let (interval, deadline) = (config.pod_resources_interval, config.call_deadline);
+        lock(&state).kubelet = Some(Kubelet::new(interval, deadline));
+        let asked = PodResources { socket, deadline };
+        tokio::spawn(kubelet::ask(
+            asked,
+            interval,
+            Arc::clone(&state),
+            stop.clone(),
+        ));
+    }
 
     let mut registry = Registry::default();
     telemetry::register_build_info(&mut registry);

@@ -15,6 +15,13 @@ pub(super) struct Row {
 }
 
 impl Row {
+    /// With labels of its own.
+    pub(super) fn new(labels: impl IntoIterator<Item = (&'static str, String)>) -> Self {
+        Self {
+            labels: labels.into_iter().collect(),
+        }
+    }
+
     /// What concerns the whole node.
     pub(super) fn node(node: &str) -> Self {
         Self {
