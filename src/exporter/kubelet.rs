@@ -90,7 +90,9 @@ pub(super) async fn ask(
             let since = Instant::now();
             let answer = kubelet.list().await;
             let now = Instant::now();
-            say(&kubelet, &answer, &mut said);
+            if is_news(&mut said, answer.as_ref().err().map(AskError::code)) {
+                say(&kubelet, &answer);
+            }
             if let Some(kubelet) = &mut lock(&state).kubelet {
                 let answer = answer.map_err(|error| error.code());
                 kubelet.answered(answer, now.duration_since(since), now, Timestamp::now());
@@ -103,16 +105,12 @@ pub(super) async fn ask(
     }
 }
 
-/// Logs what is new: a failure of another kind than the last one, and its end.
-fn say(
-    kubelet: &PodResources,
-    answer: &Result<Vec<PodDevices>, AskError>,
-    said: &mut Option<&'static str>,
-) {
-    let code = answer.as_ref().err().map(AskError::code);
-    if code == *said {
-        return;
-    }
+/// Whether the code of a failure is another than that of the asking before; each is said once, and so is its end.
+fn is_news(said: &mut Option<&'static str>, code: Option<&'static str>) -> bool {
+    std::mem::replace(said, code) != code
+}
+
+fn say(kubelet: &PodResources, answer: &Result<Vec<PodDevices>, AskError>) {
     let socket = kubelet.socket.display();
     match answer {
         Ok(_) => tracing::info!(%socket, "the kubelet says which pods hold GPUs"),
@@ -124,7 +122,6 @@ fn say(
             tracing::warn!(%socket, %error, "the kubelet does not say which pods hold GPUs; asking again");
         }
     }
-    *said = code;
 }
 
 #[cfg(test)]
@@ -189,5 +186,20 @@ mod tests {
         kubelet.answered(Ok(Vec::new()), DEADLINE, start + 2 * INTERVAL, at(20));
         assert!(kubelet.pods(start + 2 * INTERVAL).is_empty());
         assert_eq!(kubelet.success(start + 2 * INTERVAL), Some(true));
+    }
+
+    #[test]
+    fn a_failure_is_news_once_and_so_is_its_end() {
+        let said = &mut None;
+        let codes = [
+            None,
+            Some("no_socket"),
+            Some("no_socket"),
+            Some("internal"),
+            None,
+            None,
+        ];
+        let news = codes.map(|code| is_news(said, code));
+        assert_eq!(news, [false, true, false, true, true, false]);
     }
 }

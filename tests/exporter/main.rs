@@ -3,6 +3,8 @@
 
 mod driver;
 mod failure_cases;
+mod kubelet;
+mod pod_resources;
 mod process;
 
 use nvidia_ml::scenario::{GpuState, Scenario};
