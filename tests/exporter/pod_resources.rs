@@ -139,7 +139,7 @@ async fn without_a_kubelet_there_is_no_socket_or_nobody_behind_it() {
     assert_eq!(code().await, Ok(vec![]));
 }
 
-const COLLECTOR: &str = r#"{node="node-1",collector="pod_resources"}"#;
+const COLLECTOR: &str = r#"node="node-1",collector="pod_resources"}"#;
 
 /// An exporter on two GPUs of the fake driver that asks a kubelet which is not there yet.
 async fn exporter() -> Exporter {
@@ -160,7 +160,7 @@ async fn exporter() -> Exporter {
 }
 
 fn holds(metrics: &Metrics, labels: &str) -> bool {
-    metrics.is("gpu_pod_info", &[&format!("{{{labels}}}")], 1.0)
+    metrics.is("gpu_pod_info", &[&format!("{labels}}}")], 1.0)
 }
 
 fn of(gpu: u32, uuid: &str, pod: &str) -> String {
@@ -203,7 +203,10 @@ async fn the_pods_of_each_gpu_are_on_the_page_and_follow_the_kubelet() {
     let socket = exporter.path(SOCKET);
     let kubelet = Kubelet::listen(&socket, Answer::Pods(pods));
     let whole = of(0, UUID_0, "whole");
-    let told = |metrics: &Metrics| holds(metrics, &whole);
+    let success = "gpu_exporter_collector_success";
+    let told = |metrics: &Metrics| {
+        holds(metrics, &whole) && metrics.is(success, &[COLLECTOR], 1.0)
+    };
     let metrics = exporter
         .until("the kubelet is found without a restart", told)
         .await;
@@ -218,7 +221,6 @@ async fn the_pods_of_each_gpu_are_on_the_page_and_follow_the_kubelet() {
         assert!(holds(&metrics, &labels), "{labels}\n{}", metrics.0);
     }
     assert_eq!(metrics.values("gpu_pod_info", &[]).len(), 6);
-    assert!(metrics.is("gpu_exporter_collector_success", &[COLLECTOR], 1.0));
     assert_eq!(
         metrics
             .values("gpu_exporter_collector_duration_seconds", &[COLLECTOR])
