@@ -204,9 +204,7 @@ async fn the_pods_of_each_gpu_are_on_the_page_and_follow_the_kubelet() {
     let kubelet = Kubelet::listen(&socket, Answer::Pods(pods));
     let whole = of(0, UUID_0, "whole");
     let success = "gpu_exporter_collector_success";
-    let told = |metrics: &Metrics| {
-        holds(metrics, &whole) && metrics.is(success, &[COLLECTOR], 1.0)
-    };
+    let told = |metrics: &Metrics| holds(metrics, &whole) && metrics.is(success, &[COLLECTOR], 1.0);
     let metrics = exporter
         .until("the kubelet is found without a restart", told)
         .await;
