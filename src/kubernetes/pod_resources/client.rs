@@ -2,6 +2,7 @@
 //! same path, and an idle connection would hold buffers for nothing.
 
 use super::answer::{AnswerError, PodDevices, decode};
+use hyper::body::Buf;
 use hyper::client::conn::http2;
 use hyper::http::uri::PathAndQuery;
 use hyper::{Request, Uri};
@@ -158,6 +159,7 @@ impl Decoder for ListCodec {
     type Error = Status;
 
     fn decode(&mut self, answer: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
-        Ok(Some(decode(answer)))
+        // All of it is taken, however decoding ends: what is left would be read as the next message.
+        Ok(Some(decode(answer.copy_to_bytes(answer.remaining()))))
     }
 }
