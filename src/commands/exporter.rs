@@ -3,6 +3,7 @@
 use crate::exporter::{self, Config, ReleaseListener};
 use crate::nvml::{DriverSource, Library, SimulatedGpus};
 use anyhow::Context;
+use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -55,9 +56,21 @@ pub struct ExporterArgs {
     /// Time between two askings of each GPU
     #[arg(long, env = "GPU_EXPORTER_INTERVAL", default_value = "1s", value_name = "DURATION", value_parser = duration)]
     pub interval: Duration,
-    /// A driver call that takes longer counts as hung
+    /// A driver call that takes longer counts as hung; the kubelet's answer is waited for as long
     #[arg(long, env = "GPU_EXPORTER_CALL_DEADLINE", default_value = "5s", value_name = "DURATION", value_parser = duration)]
     pub call_deadline: Duration,
+    /// Socket of the kubelet's PodResources API, which says which pods hold GPUs; an empty value leaves the kubelet alone
+    #[arg(
+        long,
+        env = "GPU_EXPORTER_POD_RESOURCES_SOCKET",
+        default_value = "/var/lib/kubelet/pod-resources/kubelet.sock",
+        value_name = "PATH"
+    )]
+    pub pod_resources_socket: OsString,
+    /// Time between two askings of the kubelet
+    #[arg(long, env = "GPU_EXPORTER_POD_RESOURCES_INTERVAL", default_value = "10s", value_name = "DURATION",
+          value_parser = duration)]
+    pub pod_resources_interval: Duration,
 }
 
 /// Where `/release` is to be served.
@@ -139,6 +152,10 @@ pub async fn run(args: ExporterArgs) -> anyhow::Result<()> {
             // Simulated GPUs are on no bus.
             sysfs: args.simulate.is_none().then_some(args.sysfs),
             release: release_listener(args.release_listen),
+            pod_resources: Some(args.pod_resources_socket)
+                .filter(|path| !path.is_empty())
+                .map(PathBuf::from),
+            pod_resources_interval: args.pod_resources_interval,
         },
         stop,
     )

@@ -44,6 +44,7 @@ impl NodeCollector {
         // Before that a 0 would be a guess, and history, once it is counted, would look like an increase.
         let caught_up = self.log.caught_up.load(Ordering::Acquire);
         page.xids(&mut encoder, caught_up)?;
+        page.pods(&mut encoder)?;
         page.collection(&mut encoder)?;
         page.switches(&mut encoder)?;
         log::write_all(&mut encoder, &page.row, &self.log)

@@ -2,10 +2,12 @@
 
 mod collector;
 mod families;
+mod kubelet;
 mod ledger;
 mod listener;
 #[cfg(feature = "sim")]
 pub mod passive;
+mod pod_info;
 mod presence;
 mod release;
 mod sampler;
@@ -16,10 +18,12 @@ mod told;
 
 use crate::http::{self, BindError, Limits, Parts, Router, Server, StatusCode};
 use crate::kmsg::{Counters, Entry, KernelLog};
+use crate::kubernetes::pod_resources::PodResources;
 use crate::nvml::{DriverSource, PciBus};
 use crate::telemetry;
 use crate::xid::{self, Parser};
 use collector::NodeCollector;
+use kubelet::Kubelet;
 use prometheus_client::registry::Registry;
 use sampler::{Pace, Shared, lock};
 use state::State;
@@ -51,7 +55,7 @@ pub struct Config {
     pub driver: Box<dyn DriverSource>,
     /// Between two askings of a GPU.
     pub interval: Duration,
-    /// A driver call that takes longer hangs.
+    /// A driver call that takes longer hangs; the kubelet's answer is waited for as long.
     pub call_deadline: Duration,
     /// How many GPUs there should be, where the operator knows.
     pub expected_gpus: Option<u32>,
@@ -59,6 +63,10 @@ pub struct Config {
     pub sysfs: Option<PathBuf>,
     /// Where `/release` is served.
     pub release: Option<ReleaseListener>,
+    /// The kubelet's PodResources socket; `None` to leave the kubelet alone.
+    pub pod_resources: Option<PathBuf>,
+    /// Between two askings of the kubelet.
+    pub pod_resources_interval: Duration,
 }
 
 /// The listener for requests of this machine alone.
@@ -139,6 +147,18 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Exporter
         name: "kernel log",
         source,
     })?;
+
+    if let Some(socket) = config.pod_resources {
+        let (interval, deadline) = (config.pod_resources_interval, config.call_deadline);
+        lock(&state).kubelet = Some(Kubelet::new(interval, deadline));
+        let asked = PodResources { socket, deadline };
+        tokio::spawn(kubelet::ask(
+            asked,
+            interval,
+            Arc::clone(&state),
+            stop.clone(),
+        ));
+    }
 
     let mut registry = Registry::default();
     telemetry::register_build_info(&mut registry);

@@ -1,5 +1,6 @@
 //! What the node process knows: written by the threads that ask the driver and read the log, read by a scrape.
 
+use super::kubelet::Kubelet;
 use super::ledger::Ledger;
 use super::presence::Presence;
 use super::switches::Switches;
@@ -72,6 +73,8 @@ pub(super) struct State {
     nameless: BTreeMap<u32, Health>,
     asking: BTreeMap<u32, Asking>,
     pub(super) ledger: Ledger,
+    /// What the kubelet last said, where it is asked.
+    pub(super) kubelet: Option<Kubelet>,
     /// UUIDs that the kernel log tells.
     pub(super) logged_uuids: BTreeMap<PciAddress, String>,
     /// What the last Xid 154 said, for GPUs that the driver can say nothing of.
@@ -98,6 +101,7 @@ impl State {
             nameless: BTreeMap::new(),
             asking: BTreeMap::new(),
             ledger: Ledger::default(),
+            kubelet: None,
             logged_uuids: BTreeMap::new(),
             verdicts: BTreeMap::new(),
             presence: Presence::default(),

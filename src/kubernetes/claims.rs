@@ -7,7 +7,7 @@ use kube::api::Api;
 use super::clients::{ApiError, call};
 
 /// The DRA drivers whose devices are GPUs.
-const GPU_DRIVERS: [&str; 1] = ["gpu.nvidia.com"];
+pub(super) const GPU_DRIVERS: [&str; 1] = ["gpu.nvidia.com"];
 
 /// Whether the claim has a GPU allocated. A claim that is gone holds nothing.
 pub async fn holds_gpu(client: &Client, namespace: &str, name: &str) -> Result<bool, ApiError> {

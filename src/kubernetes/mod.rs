@@ -9,6 +9,7 @@ pub mod faults;
 pub mod lease;
 pub mod nodes;
 pub mod owners;
+pub mod pod_resources;
 pub mod pods;
 pub mod views;
 pub mod watch_backoff;

@@ -37,7 +37,8 @@ pub fn asks_for_gpu(pod: &PodView) -> bool {
         .any(|(name, quantity)| is_gpu_resource(name) && quantity.0 != "0")
 }
 
-fn is_gpu_resource(name: &str) -> bool {
+/// Whether an extended resource is GPUs and nothing else.
+pub(super) fn is_gpu_resource(name: &str) -> bool {
     name == "nvidia.com/gpu"
         || name.starts_with("nvidia.com/gpu.")
         || name.starts_with("nvidia.com/mig-")

@@ -4,7 +4,9 @@
 mod driver;
 mod events;
 mod failure_cases;
+mod kubelet;
 mod machines;
+mod pod_resources;
 mod presence;
 mod process;
 mod release;

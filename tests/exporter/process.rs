@@ -164,6 +164,8 @@ impl Drop for Exporter {
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-remediator"));
     command.arg("exporter").env_remove("NODE_NAME");
+    // The machine may be a node of Kubernetes.
+    command.env("GPU_EXPORTER_POD_RESOURCES_SOCKET", "");
     command
 }
 

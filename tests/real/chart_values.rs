@@ -213,6 +213,49 @@ fn times_of_the_election_that_the_controller_would_refuse_are_refused_before() {
     assert_eq!(taken, 3);
 }
 
+#[test]
+fn the_exporter_sees_the_folder_of_the_kubelets_socket_and_only_if_wanted() {
+    let mount = |pod: &Value| {
+        let mounts = pod["containers"][0]["volumeMounts"].as_array().cloned();
+        let is = |mount: &&Value| mount["name"] == "pod-resources";
+        mounts.expect("mounts").iter().find(is).cloned()
+    };
+    for (settings, folder) in [
+        (vec![], "/var/lib/kubelet/pod-resources"),
+        (
+            vec!["exporter.podResourcesPath=/var/lib/k0s/kubelet/pod-resources"],
+            "/var/lib/k0s/kubelet/pod-resources",
+        ),
+    ] {
+        let pod = pod(&objects(&settings), "DaemonSet");
+        let mount = mount(&pod).expect("a mount");
+        assert_eq!(mount["readOnly"], true);
+        // The file alone would be the socket of a kubelet that is gone, after its first restart.
+        assert_eq!(mount["subPath"], Value::Null);
+        let socket = format!(
+            "--pod-resources-socket={}/kubelet.sock",
+            mount["mountPath"].as_str().expect("a path")
+        );
+        assert!(arguments(&pod).contains(&&*socket), "{socket}");
+        let volumes = pod["volumes"].as_array().expect("volumes");
+        assert!(
+            volumes.contains(&json!({"name": "pod-resources",
+                "hostPath": {"path": folder, "type": "DirectoryOrCreate"}})),
+            "{volumes:?}"
+        );
+    }
+    let without = pod(&objects(&["exporter.podResourcesPath="]), "DaemonSet");
+    assert_eq!(mount(&without), None);
+    assert!(arguments(&without).contains(&"--pod-resources-socket="));
+    assert_eq!(without["volumes"].as_array().map(Vec::len), Some(1));
+    let refused = template("x", &["exporter.podResourcesPath=kubelet"]);
+    assert!(
+        !refused.ok && refused.stderr.contains("podResourcesPath"),
+        "{}",
+        refused.stderr
+    );
+}
+
 /// GKE refuses system priority classes outside kube-system, and the pods would never be created.
 #[test]
 fn nothing_asks_for_a_system_priority_class_unless_told_to() {

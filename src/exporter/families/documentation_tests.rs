@@ -11,7 +11,7 @@ const BEGIN: &str =
 const END: &str = "<!-- end of the families of the exporter -->";
 
 /// The subjects, in the order in which they are documented.
-const SUBJECTS: [(&str, &[Described]); 12] = [
+const SUBJECTS: [(&str, &[Described]); 13] = [
     ("The driver", driver::FAMILIES),
     ("How many there are", presence::FAMILIES),
     ("Health and identity", health::FAMILIES),
@@ -22,6 +22,7 @@ const SUBJECTS: [(&str, &[Described]); 12] = [
     ("Load", load::FAMILIES),
     ("NVLink and fabric", links::FAMILIES),
     ("MIG instances", instances::FAMILIES),
+    ("Who holds a GPU", pods::FAMILIES),
     ("The asking itself", collection::FAMILIES),
     ("The kernel log", log::FAMILIES),
 ];

@@ -9,6 +9,7 @@ mod links;
 mod load;
 pub(super) mod log;
 mod memory;
+mod pods;
 mod presence;
 mod switches;
 mod thermal;
