@@ -35,6 +35,8 @@ pub(super) struct Gpu {
 struct Asking {
     /// Since when a call is under way.
     since: Option<Instant>,
+    /// When the asking began that it is a part of.
+    began: Option<Instant>,
     /// The GPU that the index was last seen to be.
     pci: Option<PciAddress>,
 }
@@ -177,6 +179,13 @@ impl State {
 
     /// A call for one GPU begins.
     pub(super) fn gpu_asked(&mut self, index: u32, now: Instant) {
+        let asking = self.asking.entry(index).or_default();
+        asking.since = Some(now);
+        asking.began = Some(now);
+    }
+
+    /// The same asking goes on with the next group of calls: the deadline is for each.
+    pub(super) fn gpu_asked_on(&mut self, index: u32, now: Instant) {
         self.asking.entry(index).or_default().since = Some(now);
     }
 
@@ -185,6 +194,7 @@ impl State {
     pub(super) fn gpu_asked_once(&mut self, index: u32, now: Instant) {
         let asking = self.asking.entry(index).or_default();
         asking.since.get_or_insert(now);
+        asking.began.get_or_insert(now);
     }
 
     /// The driver told who the GPU at an index is.
@@ -223,8 +233,9 @@ impl State {
         at: Timestamp,
     ) {
         let asking = self.asking.entry(index).or_default();
+        asking.since = None;
         let took = asking
-            .since
+            .began
             .take()
             .map_or(Duration::ZERO, |since| now.duration_since(since));
         // An index that cannot be asked who it is now is the GPU that it was; of several, the one that did not answer before.
