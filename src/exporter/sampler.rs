@@ -325,13 +325,13 @@ fn ask(
     if round.is_multiple_of(USAGE_EVERY) {
         goes_on();
         let (usage, failures) = driver.usage(index)?;
-        sample.usage = Some(Box::new(usage));
+        sample.usage = Some(Arc::new(usage));
         sample.failures.extend(failures);
     }
     if round.is_multiple_of(DETAILS_EVERY) {
         goes_on();
         let (details, failures) = driver.details(index)?;
-        sample.details = Some(Box::new(details));
+        sample.details = Some(Arc::new(details));
         sample.failures.extend(failures);
     }
     Ok(sample)

@@ -19,7 +19,7 @@ pub(super) enum Health {
 }
 
 /// A GPU that was identified at least once.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Gpu {
     pub(super) identity: Identity,
     pub(super) health: Health,
@@ -31,7 +31,7 @@ pub(super) struct Gpu {
 }
 
 /// The thread that asks for one index.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Asking {
     /// Since when a call is under way.
     since: Option<Instant>,
@@ -42,7 +42,7 @@ struct Asking {
 }
 
 /// What is known of the driver as a whole.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct DriverState {
     /// Whether it was asked at least once.
     pub(super) tried: bool,
@@ -59,8 +59,8 @@ pub(super) struct DriverState {
     asking_since: Option<Instant>,
 }
 
-/// Everything.
-#[derive(Debug)]
+/// Everything. A scrape writes a clone, so that no thread that asks the driver waits for it.
+#[derive(Debug, Clone)]
 pub(super) struct State {
     /// A call that takes longer hangs.
     deadline: Duration,

@@ -297,7 +297,7 @@ fn what_was_not_asked_for_this_time_stays_as_it_was_until_the_gpu_is_lost() {
         ..Usage::default()
     };
     let asked = Sample {
-        usage: Some(Box::new(usage)),
+        usage: Some(std::sync::Arc::new(usage)),
         ..Sample::default()
     };
     state.gpu_answered(0, Ok(asked), now, at(1));
