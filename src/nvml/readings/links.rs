@@ -16,9 +16,9 @@ use nvml_wrapper::sys_exports::field_id::{
 };
 
 use nvml_wrapper_sys::bindings::{
-    nvmlIntNvLinkDeviceType_enum_NVML_NVLINK_DEVICE_TYPE_GPU,
-    nvmlIntNvLinkDeviceType_enum_NVML_NVLINK_DEVICE_TYPE_IBMNPU,
-    nvmlIntNvLinkDeviceType_enum_NVML_NVLINK_DEVICE_TYPE_SWITCH,
+    nvmlIntNvLinkDeviceType_enum_NVML_NVLINK_DEVICE_TYPE_GPU as GPU,
+    nvmlIntNvLinkDeviceType_enum_NVML_NVLINK_DEVICE_TYPE_IBMNPU as IBMNPU,
+    nvmlIntNvLinkDeviceType_enum_NVML_NVLINK_DEVICE_TYPE_SWITCH as SWITCH,
 };
 
 /// More links than any GPU has (`NVML_NVLINK_MAX_LINKS` is 18).
@@ -146,9 +146,9 @@ impl Reader<'_> {
             )?;
             peers.extend(peer.map(|peer| {
                 let name = match peer {
-                    nvmlIntNvLinkDeviceType_enum_NVML_NVLINK_DEVICE_TYPE_GPU => "gpu",
-                    nvmlIntNvLinkDeviceType_enum_NVML_NVLINK_DEVICE_TYPE_SWITCH => "switch",
-                    nvmlIntNvLinkDeviceType_enum_NVML_NVLINK_DEVICE_TYPE_IBMNPU => "cpu",
+                    GPU => "gpu",
+                    SWITCH => "switch",
+                    IBMNPU => "cpu",
                     _ => "unknown",
                 };
                 (number, name)
