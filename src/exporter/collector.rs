@@ -31,7 +31,7 @@ impl NodeCollector {
         mut encoder: DescriptorEncoder<'_>,
         now: Instant,
     ) -> fmt::Result {
-        let state = super::sampler::lock(&self.state);
+        let state = super::sampler::lock(&self.state).clone();
         let page = Page::new(&self.node, &state, now);
         page.driver(&mut encoder)?;
         page.presence(&mut encoder)?;

@@ -38,14 +38,14 @@ enum Source {
 }
 
 /// What one source told of one code on one GPU and the other has not told yet.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Waiting {
     source: Source,
     bursts: VecDeque<Burst>,
 }
 
 /// Events of one source that came close together: a storm needs no more memory than a single event.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Burst {
     first: Timestamp,
     last: Timestamp,
@@ -92,14 +92,14 @@ impl Waiting {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Entry {
     count: Count,
     waiting: Waiting,
 }
 
 /// All of them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Ledger {
     entries: BTreeMap<(PciAddress, u32), Entry>,
     losses: BTreeMap<PciAddress, (Option<Timestamp>, LossForm)>,

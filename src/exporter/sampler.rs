@@ -338,12 +338,14 @@ fn work(shared: &Shared, index: u32) {
             shared.state().gpu_asked(index, Instant::now());
             let identity =
                 (identified != Some(session.number)).then(|| session.driver.identity(index));
+            let goes_on = || shared.state().gpu_asked_on(index, Instant::now());
             let result = match identity {
-                None => ask(session.driver.as_ref(), index, round),
+                None => ask(session.driver.as_ref(), index, round, goes_on),
                 Some(Ok(identity)) => {
                     shared.state().gpu_identified(identity);
                     round = 0;
-                    ask(session.driver.as_ref(), index, round)
+                    goes_on();
+                    ask(session.driver.as_ref(), index, round, goes_on)
                 }
                 Some(Err(error)) => Err(error),
             };
@@ -363,17 +365,24 @@ fn work(shared: &Shared, index: u32) {
     }
 }
 
-/// Asks for a GPU's health, and in some rounds for more.
-fn ask(driver: &dyn Driver, index: u32, round: u32) -> Result<Sample, DriverError> {
+/// Asks for a GPU's health, and in some rounds for more; tells before each further group.
+fn ask(
+    driver: &dyn Driver,
+    index: u32,
+    round: u32,
+    goes_on: impl Fn(),
+) -> Result<Sample, DriverError> {
     let mut sample = driver.sample(index)?;
     if round.is_multiple_of(USAGE_EVERY) {
+        goes_on();
         let (usage, failures) = driver.usage(index)?;
-        sample.usage = Some(Box::new(usage));
+        sample.usage = Some(Arc::new(usage));
         sample.failures.extend(failures);
     }
     if round.is_multiple_of(DETAILS_EVERY) {
+        goes_on();
         let (details, failures) = driver.details(index)?;
-        sample.details = Some(Box::new(details));
+        sample.details = Some(Arc::new(details));
         sample.failures.extend(failures);
     }
     Ok(sample)

@@ -237,7 +237,7 @@ impl Driver for Rounds {
 fn what_changes_rarely_is_asked_for_rarely() {
     let driver = Rounds::default();
     for round in 0..60 {
-        let sample = ask(&driver, 0, round).unwrap();
+        let sample = ask(&driver, 0, round, || {}).unwrap();
         assert_eq!(sample.usage.is_some(), round % 5 == 0, "{round}");
         assert_eq!(sample.details.is_some(), round % 30 == 0, "{round}");
         assert_eq!(sample.failures.len(), usize::from(sample.usage.is_some()));

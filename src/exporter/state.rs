@@ -22,7 +22,7 @@ pub(super) enum Health {
 }
 
 /// A GPU that was identified at least once.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Gpu {
     pub(super) identity: Identity,
     pub(super) health: Health,
@@ -34,16 +34,18 @@ pub(super) struct Gpu {
 }
 
 /// The thread that asks for one index.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Asking {
     /// Since when a call is under way.
     since: Option<Instant>,
+    /// When the asking began that it is a part of.
+    began: Option<Instant>,
     /// The GPU that the index was last seen to be.
     pci: Option<PciAddress>,
 }
 
 /// What is known of the driver as a whole.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct DriverState {
     /// Whether it was asked at least once.
     pub(super) tried: bool,
@@ -60,8 +62,8 @@ pub(super) struct DriverState {
     asking_since: Option<Instant>,
 }
 
-/// Everything.
-#[derive(Debug)]
+/// Everything. A scrape writes a clone, so that no thread that asks the driver waits for it.
+#[derive(Debug, Clone)]
 pub(super) struct State {
     /// A call that takes longer hangs.
     deadline: Duration,
@@ -201,6 +203,13 @@ impl State {
 
     /// A call for one GPU begins.
     pub(super) fn gpu_asked(&mut self, index: u32, now: Instant) {
+        let asking = self.asking.entry(index).or_default();
+        asking.since = Some(now);
+        asking.began = Some(now);
+    }
+
+    /// The same asking goes on with the next group of calls: the deadline is for each.
+    pub(super) fn gpu_asked_on(&mut self, index: u32, now: Instant) {
         self.asking.entry(index).or_default().since = Some(now);
     }
 
@@ -209,6 +218,7 @@ impl State {
     pub(super) fn gpu_asked_once(&mut self, index: u32, now: Instant) {
         let asking = self.asking.entry(index).or_default();
         asking.since.get_or_insert(now);
+        asking.began.get_or_insert(now);
     }
 
     /// The driver told who the GPU at an index is.
@@ -247,8 +257,9 @@ impl State {
         at: Timestamp,
     ) {
         let asking = self.asking.entry(index).or_default();
+        asking.since = None;
         let took = asking
-            .since
+            .began
             .take()
             .map_or(Duration::ZERO, |since| now.duration_since(since));
         // An index that cannot be asked who it is now is the GPU that it was; of several, the one that did not answer before.

@@ -130,6 +130,20 @@ fn a_call_hangs_after_the_deadline_and_only_for_its_own_gpu() {
 }
 
 #[test]
+fn the_deadline_is_for_each_group_of_calls_and_the_duration_for_all() {
+    let (mut state, now) = healthy();
+    state.gpu_asked(0, now);
+    state.gpu_asked_on(0, now + DEADLINE);
+    let late = now + DEADLINE + DEADLINE / 2;
+    assert!(!state.any_hung(late));
+    assert!(state.any_hung(late + DEADLINE));
+    state.gpu_answered(0, Ok(sample(None)), late, at(6));
+    assert!(!state.any_hung(late + DEADLINE * 9));
+    let gpu = state.gpus.values().next().unwrap();
+    assert_eq!(gpu.asked, Some((late, late.duration_since(now))));
+}
+
+#[test]
 fn a_lost_gpu_does_not_hang_with_the_one_that_took_its_index() {
     let (mut state, now) = healthy();
     state.gpu_answered(0, Err(DriverError::GpuLost), now, at(1));
@@ -284,7 +298,7 @@ fn what_was_not_asked_for_this_time_stays_as_it_was_until_the_gpu_is_lost() {
         ..Usage::default()
     };
     let asked = Sample {
-        usage: Some(Box::new(usage)),
+        usage: Some(std::sync::Arc::new(usage)),
         ..Sample::default()
     };
     state.gpu_answered(0, Ok(asked), now, at(1));

@@ -175,6 +175,16 @@ fn number(value: &nvmlFieldValue_t) -> Result<i64, NvmlError> {
     }
 }
 
+/// `nvmlDeviceGetNvLinkRemoteDeviceType`: a number of `nvmlIntNvLinkDeviceType_t`. The wrapper's own method lets the driver
+/// write into a copy, and answers "unknown" whatever that says.
+pub(super) fn link_peer(nvml: &Nvml, device: &Device<'_>, link: u32) -> Result<u32, NvmlError> {
+    let call = nvml_sym(nvml.lib().nvmlDeviceGetNvLinkRemoteDeviceType.as_ref())?;
+    let mut kind = 0;
+    // SAFETY: the handle is of this session, and the pointer is to an integer that outlives the call.
+    nvml_try(unsafe { call(handle(device), link, &mut kind) })?;
+    Ok(kind)
+}
+
 /// `nvmlDeviceGetSupportedEventTypes`.
 pub(super) fn supported_events(nvml: &Nvml, device: &Device<'_>) -> Result<u64, NvmlError> {
     let call = nvml_sym(nvml.lib().nvmlDeviceGetSupportedEventTypes.as_ref())?;

@@ -2,6 +2,7 @@
 
 use super::CallFailure;
 use crate::xid::RecoveryAction;
+use std::sync::Arc;
 
 /// Numbers of one kind, each with the value of the label that tells it from the others.
 pub type Labelled<T> = Vec<(&'static str, T)>;
@@ -38,9 +39,9 @@ pub struct Sample {
     /// PCIe packets that were sent again, since the driver was loaded.
     pub pcie_replays: Option<u32>,
     /// How busy the GPU is, and its links.
-    pub usage: Option<Box<Usage>>,
+    pub usage: Option<Arc<Usage>>,
     /// What changes rarely.
-    pub details: Option<Box<Details>>,
+    pub details: Option<Arc<Details>>,
     /// Calls that failed for another reason than not being supported.
     pub failures: Vec<CallFailure>,
 }

@@ -4,6 +4,7 @@ use crate::process::{Exporter, Metrics};
 use nvidia_ml::machines::Machine;
 use nvidia_ml::readings::Event;
 use nvidia_ml::scenario::{GpuState, Scenario};
+use std::time::{Duration, Instant};
 
 const XID_48: &str = "NVRM: Xid (PCI:0000:3b:00): 48, pid=7, name=a, DBE (double bit error)";
 
@@ -35,12 +36,26 @@ async fn an_xid_that_both_tell_is_one_and_one_that_only_nvml_tells_is_not_lost()
     scenario.gpus[0].events.push(Event::xid(95));
     let exporter = Exporter::on_fake_driver(&scenario).await;
     exporter.until("it is listened to", listened_to).await;
-    scenario.gpus[0].events.push(Event::xid(48));
-    exporter.set(&scenario);
-    exporter.log(XID_48);
-    let both = |metrics: &Metrics| told("nvml", 1.0)(metrics) && told("kernel_log", 1.0)(metrics);
-    let metrics = exporter.until("both have told", both).await;
-    assert!(xids(48, 1.0)(&metrics) && xids(95, 0.0)(&metrics));
+    // Where the machine is so busy that more than a second may lie between the two, they may be two: then once again.
+    let (mut times, mut before) = (0.0, 0.0);
+    loop {
+        times += 1.0;
+        let began = Instant::now();
+        scenario.gpus[0].events.push(Event::xid(48));
+        exporter.set(&scenario);
+        exporter.log(XID_48);
+        let both =
+            |metrics: &Metrics| told("nvml", times)(metrics) && told("kernel_log", times)(metrics);
+        let metrics = exporter.until("both have told", both).await;
+        let events = metrics.values("gpu_xid_errors_total", &[r#"xid="48""#])[0];
+        assert!(xids(95, 0.0)(&metrics));
+        if began.elapsed() < Duration::from_secs(1) {
+            assert_eq!(events, before + 1.0);
+            break;
+        }
+        assert!(events == before + 1.0 || events == before + 2.0 && times < 20.0);
+        before = events;
+    }
 
     scenario.gpus[0].events.push(Event::xid(63));
     exporter.set(&scenario);
@@ -62,7 +77,7 @@ async fn an_xid_that_both_tell_is_one_and_one_that_only_nvml_tells_is_not_lost()
     exporter.set(&scenario);
     let metrics = exporter
         .until("the unknown one is told", |metrics| {
-            told("nvml", 3.0)(metrics)
+            told("nvml", times + 2.0)(metrics)
                 && metrics.is(
                     "gpu_driver_events_total",
                     &[r#"event="recovery_action""#],
@@ -97,13 +112,13 @@ async fn a_gpu_that_was_lost_and_a_driver_that_went_are_listened_to_again_and_co
         .await;
     // How soon it is listened to again is not told: one event after the other until one counts.
     let mut events = 1.0;
-    let deadline = std::time::Instant::now() + crate::process::SOON;
+    let deadline = Instant::now() + crate::process::SOON;
     while events < 2.0 {
         scenario.gpus[0].events.push(Event::xid(79));
         exporter.set(&scenario);
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
         let metrics = exporter.metrics().await;
         events = metrics.values("gpu_xid_errors_total", &[r#"xid="79""#])[0];
-        assert!(std::time::Instant::now() < deadline, "nobody listens");
+        assert!(Instant::now() < deadline, "nobody listens");
     }
 }

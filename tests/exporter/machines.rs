@@ -1,7 +1,8 @@
 //! Six machines as they are met in the field, and the whole of what the exporter says of each.
 
-use crate::process::{Exporter, Metrics};
+use crate::process::{Exporter, Metrics, append, fake_library};
 use nvidia_ml::machines::Machine;
+use nvidia_ml::scenario::Scenario;
 
 const OPENMETRICS: &str = "application/openmetrics-text;version=1.0.0";
 
@@ -40,14 +41,24 @@ fn masked(page: &str) -> String {
     lines.join("\n")
 }
 
+/// An exporter whose kernel log is there and says nothing.
+async fn on_a_quiet_node(scenario: &Scenario) -> Exporter {
+    let directory = tempfile::tempdir().unwrap();
+    append(&directory.path().join("kmsg"), "a quiet line");
+    let file = directory.path().join("scenario.yaml");
+    scenario.write(&file).unwrap();
+    Exporter::start(directory, &["--nvml", fake_library().to_str().unwrap()]).await
+}
+
 #[tokio::test]
 async fn each_machine_says_what_it_can_in_both_formats() {
     for machine in Machine::ALL {
         let scenario = machine.scenario();
         let gpus = scenario.gpus.len();
-        let exporter = Exporter::on_fake_driver(&scenario).await;
+        let exporter = on_a_quiet_node(&scenario).await;
         let settled = |metrics: &Metrics| {
             metrics.values("gpu_up", &[]) == vec![1.0; gpus]
+                && metrics.is("gpu_exporter_kernel_log_open", &[], 1.0)
                 && !metrics.values("gpu_driver_up", &[]).is_empty()
                 // Where events can be registered for, they are.
                 && (0..gpus).all(|gpu| {

@@ -3,7 +3,7 @@
 use super::{FIELDS, Reader};
 use crate::nvml::sample::{Fabric, Link, Usage};
 use crate::nvml::{DriverError, raw};
-use nvml_wrapper::enum_wrappers::nv_link::{ErrorCounter, IntDeviceType};
+use nvml_wrapper::enum_wrappers::nv_link::ErrorCounter;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::sys_exports::field_id::{
     NVML_FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS,
@@ -13,6 +13,12 @@ use nvml_wrapper::sys_exports::field_id::{
     NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY, NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY,
     NVML_FI_DEV_NVLINK_GET_SPEED, NVML_FI_DEV_NVLINK_LINK_COUNT,
     NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX,
+};
+
+use nvml_wrapper_sys::bindings::{
+    nvmlIntNvLinkDeviceType_enum_NVML_NVLINK_DEVICE_TYPE_GPU as GPU,
+    nvmlIntNvLinkDeviceType_enum_NVML_NVLINK_DEVICE_TYPE_IBMNPU as IBMNPU,
+    nvmlIntNvLinkDeviceType_enum_NVML_NVLINK_DEVICE_TYPE_SWITCH as SWITCH,
 };
 
 /// More links than any GPU has (`NVML_NVLINK_MAX_LINKS` is 18).
@@ -136,15 +142,13 @@ impl Reader<'_> {
         for number in 0..self.link_count()? {
             let peer = self.readings.take(
                 "nvmlDeviceGetNvLinkRemoteDeviceType",
-                self.device
-                    .link_wrapper_for(number)
-                    .remote_device_type(number),
+                raw::link_peer(self.nvml, &self.device, number),
             )?;
             peers.extend(peer.map(|peer| {
                 let name = match peer {
-                    IntDeviceType::Gpu => "gpu",
-                    IntDeviceType::Switch => "switch",
-                    IntDeviceType::Ibmnpu => "cpu",
+                    GPU => "gpu",
+                    SWITCH => "switch",
+                    IBMNPU => "cpu",
                     _ => "unknown",
                 };
                 (number, name)
