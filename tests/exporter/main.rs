@@ -4,6 +4,7 @@
 mod driver;
 mod failure_cases;
 mod process;
+mod web_config;
 
 use nvidia_ml::scenario::{GpuState, Scenario};
 use process::{Exporter, Metrics, SOON, append, command};
