@@ -61,13 +61,8 @@ impl Exchange {
             Ok(false) => return unknown(),
             Err(elapsed) => return late(elapsed),
         }
-        match timeout_at(by, discard(body, self.limits.body)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(refused)) => return refused,
-            Err(_) => {
-                let said = "the body of the request took too long\n".to_owned();
-                return closing(StatusCode::REQUEST_TIMEOUT, said);
-            }
+        if let Err(refused) = discard(body, self.limits.body, by).await {
+            return refused.answer(self.limits.body);
         }
         // Only from here on: whoever sends a body slowly has to make room for others.
         let _busy = self.opened.busy();
@@ -84,36 +79,52 @@ fn unknown() -> Response {
     response
 }
 
-/// Reads a body and keeps nothing of it: no path takes one.
-async fn discard(mut body: Incoming, most: u64) -> Result<(), Response> {
-    let mut read = 0;
-    if body.size_hint().lower() > most {
-        return Err(too_long(most));
-    }
-    while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else {
-            return Err(closing(
+/// Why the body of a request cannot be passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refused {
+    TooLong,
+    TooSlow,
+    Broken,
+}
+
+impl Refused {
+    /// An answer after which what else the client sends is not read.
+    fn answer(self, most: u64) -> Response {
+        let mut response = match self {
+            Self::TooLong => text(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                format!("the body of a request may have {most} bytes\n"),
+            ),
+            Self::TooSlow => text(
+                StatusCode::REQUEST_TIMEOUT,
+                "the body of the request took too long\n",
+            ),
+            Self::Broken => text(
                 StatusCode::BAD_REQUEST,
-                "the body of the request did not come whole\n".to_owned(),
-            ));
+                "the body of the request did not come whole\n",
+            ),
         };
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(CONNECTION, close);
+        response
+    }
+}
+
+/// Reads a body and keeps nothing of it: no path takes one.
+async fn discard(mut body: Incoming, most: u64, by: Instant) -> Result<(), Refused> {
+    if body.size_hint().lower() > most {
+        return Err(Refused::TooLong);
+    }
+    let mut read = 0;
+    while let Some(frame) = timeout_at(by, body.frame())
+        .await
+        .map_err(|_| Refused::TooSlow)?
+    {
+        let frame = frame.map_err(|_| Refused::Broken)?;
         read += frame.data_ref().map_or(0, |data| data.len() as u64);
         if read > most {
-            return Err(too_long(most));
+            return Err(Refused::TooLong);
         }
     }
     Ok(())
-}
-
-fn too_long(most: u64) -> Response {
-    let said = format!("the body of a request may have {most} bytes\n");
-    closing(StatusCode::PAYLOAD_TOO_LARGE, said)
-}
-
-/// An answer after which what else the client sends is not read.
-fn closing(status: StatusCode, said: String) -> Response {
-    let mut response = text(status, said);
-    let close = HeaderValue::from_static("close");
-    response.headers_mut().insert(CONNECTION, close);
-    response
 }

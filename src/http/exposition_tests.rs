@@ -85,7 +85,7 @@ async fn a_collector_of_our_own_is_written_as_protobuf_too() {
         .map(|label| (label.name.as_str(), label.value.as_str()))
         .collect();
     assert_eq!(labels, [("card", "1"), ("model", "a\"b\\c\n")]);
-    assert_eq!(up[1].gauge.unwrap().value, 1.0);
+    assert_eq!(up[1].gauge.as_ref().unwrap().value, 1.0);
     // A counter at 0 is there: the first event has to count.
     let errors = families[1].metric[0].counter.as_ref();
     assert_eq!(errors.unwrap().value, 0.0);

@@ -41,14 +41,17 @@ async fn it_serves_tls_to_those_who_know_the_password() {
         .spawn()
         .map(Running)
         .unwrap();
-    let log = BufReader::new(process.0.stderr.take().unwrap());
-    let address: std::net::SocketAddr = (log.lines())
-        .find_map(|line| {
-            let line: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
-            (line["message"] == "listening")
-                .then(|| line["address"].as_str().unwrap().parse().unwrap())
-        })
-        .expect("the exporter listens");
+    let mut log = BufReader::new(process.0.stderr.take().unwrap());
+    let address: std::net::SocketAddr = loop {
+        let mut line = String::new();
+        assert_ne!(log.read_line(&mut line).unwrap(), 0, "the exporter ended");
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        if line["message"] == "listening" {
+            break line["address"].as_str().unwrap().parse().unwrap();
+        }
+    };
+    // So that its log never blocks it.
+    std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
     let _ = rustls::crypto::ring::default_provider().install_default();
     let trusted = reqwest::Certificate::from_pem(certificate.as_bytes()).unwrap();
     let client = reqwest::Client::builder()
