@@ -21,7 +21,7 @@ pub(super) struct Signed {
 
 impl Authority {
     pub(super) fn new(name: &str) -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, name);
         let key = KeyPair::generate().unwrap();
@@ -33,7 +33,7 @@ impl Authority {
     }
 
     fn sign(&self, names: Vec<SanType>, usage: ExtendedKeyUsagePurpose) -> Signed {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
         params.subject_alt_names = names;
         params.extended_key_usages = vec![usage];
         let key = KeyPair::generate().unwrap();
