@@ -159,7 +159,10 @@ mod tests {
                 "tls_server_config: {cert_file: a, cert_file: b}\n",
                 "`cert_file` is there twice",
             ),
-            ("tls_server_config: [\n", "web.yml:2:1: "),
+            (
+                "tls_server_config: [\n",
+                "web.yml:1:20: expected mapping start",
+            ),
         ] {
             let told = refused(text);
             assert!(told.contains(expected), "{told}");
