@@ -24,6 +24,13 @@ pub struct ControllerArgs {
         value_name = "ADDRESS"
     )]
     pub listen: SocketAddr,
+    /// TLS, client certificates and basic authentication for that, in the form of the Prometheus exporters
+    #[arg(
+        long = "web.config.file",
+        env = "GPU_REMEDIATOR_WEB_CONFIG_FILE",
+        value_name = "FILE"
+    )]
+    pub web_config_file: Option<PathBuf>,
     /// Base address of Prometheus, or of anything that speaks its query API
     #[arg(
         long,
@@ -138,6 +145,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     });
     let ControllerArgs {
         listen,
+        web_config_file,
         prometheus,
         prometheus_bearer_token_file,
         prometheus_timeout,
@@ -155,6 +163,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     options.timeout = Duration::from(prometheus_timeout);
     let settings = Settings {
         listen,
+        web_config: web_config_file,
         prometheus: options,
         lease: LeaseSettings {
             namespace: lease_namespace,

@@ -21,6 +21,13 @@ pub struct ExporterArgs {
         value_name = "ADDRESS"
     )]
     pub listen: SocketAddr,
+    /// TLS, client certificates and basic authentication, in the form of the Prometheus exporters
+    #[arg(
+        long = "web.config.file",
+        env = "GPU_EXPORTER_WEB_CONFIG_FILE",
+        value_name = "FILE"
+    )]
+    pub web_config_file: Option<PathBuf>,
     /// Name of this node, for the label `node`
     #[arg(long, env = "NODE_NAME", value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub node_name: String,
@@ -143,6 +150,7 @@ pub async fn run(args: ExporterArgs) -> anyhow::Result<()> {
     exporter::run(
         Config {
             listen: args.listen,
+            web_config: args.web_config_file,
             node: args.node_name,
             kernel_log: args.kmsg,
             driver,

@@ -1,6 +1,7 @@
 //! Joins the pieces and ends them in the right order.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ use super::rule_metrics::RuleMetrics;
 use super::{serve, watches};
 use crate::api::names::RESUME_ANNOTATION;
 use crate::clock::Clock;
-use crate::http::{BindError, Limits, Server};
+use crate::http::{BindError, Limits, Server, WebConfig, WebConfigError};
 use crate::kubernetes::clients::{Clients, ConnectError};
 use crate::kubernetes::events::Events;
 use crate::kubernetes::lease::{self, LeaseSettings, SettingsError};
@@ -46,6 +47,8 @@ const DRAIN: Duration = Duration::from_secs(20);
 pub struct Settings {
     /// Where the endpoints listen.
     pub listen: SocketAddr,
+    /// A file that asks for TLS or basic authentication there.
+    pub web_config: Option<PathBuf>,
     /// Prometheus.
     pub prometheus: Options,
     /// Leadership.
@@ -71,15 +74,22 @@ pub enum RunError {
     /// The endpoints cannot listen.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// The web configuration cannot be used.
+    #[error(transparent)]
+    WebConfig(#[from] WebConfigError),
 }
 
 /// Runs until the token is cancelled. A Kubernetes API or a Prometheus that does not answer is no reason to end: both
 /// are waited for.
 pub async fn run(settings: Settings, stop: CancellationToken) -> Result<(), RunError> {
     settings.lease.validate()?;
+    let web_config = settings.web_config.clone();
+    let web_config = web_config.map(WebConfig::open).transpose()?;
     let clients = Clients::connect().await?;
     let prometheus = Prometheus::new(settings.prometheus.clone())?;
-    let server = Server::bind(settings.listen, Limits::default()).await?;
+    let server = Server::bind(settings.listen, Limits::default())
+        .await?
+        .with_web_config(web_config);
     if let Ok(address) = server.local_address() {
         tracing::info!(%address, "listening");
     }
@@ -124,6 +134,14 @@ pub async fn run_in(
     telemetry::register_build_info(&mut registry);
     let metrics = Metrics::register(&mut registry);
     let rule_metrics = RuleMetrics::register(&mut registry);
+    let reload_success = server.as_ref().and_then(Server::web_config_reload_success);
+    if let Some(success) = reload_success {
+        registry.register(
+            "gpu_remediator_web_config_reload_success",
+            "Whether the web configuration was good when it was last looked at; 0 means that an older one is still used",
+            success,
+        );
+    }
 
     let (acting, serving, campaigning) =
         (TaskTracker::new(), TaskTracker::new(), TaskTracker::new());

@@ -11,7 +11,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 /// What the kubelet last said.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Kubelet {
     /// An answer that is older says nothing any more: a pod in it may have ended and its GPU be another's.
     fresh: Duration,

@@ -16,7 +16,9 @@ mod state;
 mod switches;
 mod told;
 
-use crate::http::{self, BindError, Limits, Parts, Router, Server, StatusCode};
+use crate::http::{
+    self, BindError, Limits, Parts, Router, Server, StatusCode, WebConfig, WebConfigError,
+};
 use crate::kmsg::{Counters, Entry, KernelLog};
 use crate::kubernetes::pod_resources::PodResources;
 use crate::nvml::{DriverSource, PciBus};
@@ -47,6 +49,8 @@ const HISTORY: Duration = Duration::from_secs(60);
 pub struct Config {
     /// Where `/metrics` is served.
     pub listen: SocketAddr,
+    /// A file that asks for TLS or basic authentication there.
+    pub web_config: Option<PathBuf>,
     /// The node's name, for the label `node`.
     pub node: String,
     /// The kernel log: `/dev/kmsg` or a file.
@@ -84,6 +88,9 @@ pub enum ExporterError {
     /// The address cannot be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// The web configuration cannot be used.
+    #[error(transparent)]
+    WebConfig(#[from] WebConfigError),
     /// The system has no thread left.
     #[error("cannot start the {name} thread")]
     Thread {
@@ -101,7 +108,10 @@ pub enum ExporterError {
 ///
 /// See [`ExporterError`].
 pub async fn run(config: Config, stop: CancellationToken) -> Result<(), ExporterError> {
-    let server = Server::bind(config.listen, Limits::default()).await?;
+    let web_config = config.web_config.map(WebConfig::open).transpose()?;
+    let server = Server::bind(config.listen, Limits::default())
+        .await?
+        .with_web_config(web_config);
     let release_server = match config.release {
         Some(listener) => bind_release(listener).await?,
         None => None,
@@ -162,6 +172,14 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Exporter
 
     let mut registry = Registry::default();
     telemetry::register_build_info(&mut registry);
+    if let Some(success) = server.web_config_reload_success() {
+        let node = ("node".into(), config.node.clone().into());
+        registry.sub_registry_with_label(node).register(
+            "gpu_exporter_web_config_reload_success",
+            "Whether the web configuration was good when it was last looked at; 0 means that an older one is still used",
+            success,
+        );
+    }
     registry.register_collector(Box::new(NodeCollector {
         node: config.node,
         state: Arc::clone(&state),
@@ -273,9 +291,13 @@ fn routes(registry: Arc<Registry>, readiness: Readiness) -> Router {
             }
         })
         .get("/", |_| async {
-            http::text(
-                StatusCode::OK,
-                "gpu-remediator exporter\n\n/metrics\n/healthz\n/readyz\n",
+            http::landing(
+                "gpu-remediator exporter",
+                &[
+                    ("/metrics", "the GPUs and the kernel log of this node"),
+                    ("/healthz", "whether this process lives"),
+                    ("/readyz", "whether it has looked everywhere once"),
+                ],
             )
         })
 }

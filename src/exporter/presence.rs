@@ -4,7 +4,7 @@ use crate::xid::PciAddress;
 use std::collections::BTreeSet;
 
 /// What is known of the number of GPUs beside what the driver says now.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Presence {
     /// What the operator says.
     configured: Option<u32>,

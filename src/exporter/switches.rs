@@ -25,7 +25,7 @@ pub(super) struct SxidKey {
 }
 
 /// All of them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Switches {
     counts: BTreeMap<SxidKey, SxidCount>,
 }

@@ -1,19 +1,23 @@
-//! The server: HTTP/1 with limits, ended by a token.
+//! The server: HTTP/1 with limits, over TLS where that is asked for, ended by a token.
 
-use super::connections::{Connection, Connections};
-use super::router::{Router, text};
-use hyper::body::Incoming;
+use super::connections::Connections;
+use super::exchange::Exchange;
+use super::router::Router;
+use super::web_config::{Protection, WebConfig};
+use super::write_deadline::WriteDeadline;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use std::convert::Infallible;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use prometheus_client::metrics::gauge::Gauge;
+use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 /// What one client may take.
@@ -21,9 +25,13 @@ use tokio_util::sync::CancellationToken;
 pub struct Limits {
     /// Connections at once. For one more, the one that has been idle longest is closed; while none is, it waits.
     pub connections: usize,
-    /// How long the head of a request may take, and an idle connection stay.
+    /// How long the head of a request or a TLS handshake may take, and an idle connection stay.
     pub header: Duration,
-    /// How long an answer may take.
+    /// Bytes of the head of a request: the first line and the headers; at least 8192. A longer one is answered with 431.
+    pub head: usize,
+    /// Bytes of the body of a request, of which nothing is kept. A longer one is answered with 413.
+    pub body: u64,
+    /// How long an answer may take, from the head of the request on; and then, how long the client may take to read it.
     pub request: Duration,
     /// How long connections have to end after the server was told to.
     pub shutdown: Duration,
@@ -34,6 +42,8 @@ impl Default for Limits {
         Self {
             connections: 128,
             header: Duration::from_secs(30),
+            head: 16 * 1024,
+            body: 64 * 1024,
             request: Duration::from_secs(10),
             shutdown: Duration::from_secs(5),
         }
@@ -71,6 +81,7 @@ impl BindError {
 pub struct Server {
     listener: TcpListener,
     limits: Limits,
+    config: Option<Arc<WebConfig>>,
 }
 
 impl Server {
@@ -81,9 +92,26 @@ impl Server {
     /// The address is taken, forbidden, or not this machine's.
     pub async fn bind(address: SocketAddr, limits: Limits) -> Result<Self, BindError> {
         match TcpListener::bind(address).await {
-            Ok(listener) => Ok(Self { listener, limits }),
+            Ok(listener) => Ok(Self {
+                listener,
+                limits,
+                config: None,
+            }),
             Err(source) => Err(BindError::new(address, source)),
         }
+    }
+
+    /// Answers as a web configuration says, and follows its changes.
+    #[must_use]
+    pub fn with_web_config(mut self, config: Option<WebConfig>) -> Self {
+        self.config = config.map(Arc::new);
+        self
+    }
+
+    /// Whether the web configuration was good when it was last looked at, if there is one.
+    #[must_use]
+    pub fn web_config_reload_success(&self) -> Option<Gauge> {
+        self.config.as_ref().map(|config| config.reload_success())
     }
 
     /// The address that is listened on, with the port that was taken.
@@ -97,17 +125,38 @@ impl Server {
 
     /// Answers requests until the token is cancelled; then lets those that are under way end.
     pub async fn serve(self, router: Router, stop: CancellationToken) {
-        let router = Arc::new(router);
-        let connections = Connections::new(self.limits.connections);
         let graceful = GracefulShutdown::new();
-        let mut builder = http1::Builder::new();
-        builder
-            .timer(TokioTimer::new())
-            .header_read_timeout(self.limits.header)
-            .max_headers(64);
+        let following = async {
+            match &self.config {
+                Some(config) => config.follow().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.accept(Arc::new(router), &graceful, &stop) => {}
+            () = following => {}
+        }
+        let shutdown = self.limits.shutdown;
+        drop(self);
+        if tokio::time::timeout(shutdown, graceful.shutdown())
+            .await
+            .is_err()
+        {
+            tracing::warn!("some connections did not end in time");
+        }
+    }
+
+    async fn accept(
+        &self,
+        router: Arc<Router>,
+        graceful: &GracefulShutdown,
+        stop: &CancellationToken,
+    ) {
+        let connections = Connections::new(self.limits.connections);
+        let unprotected = Arc::new(Protection::none());
         loop {
             let accepted = tokio::select! {
-                () = stop.cancelled() => break,
+                () = stop.cancelled() => return,
                 accepted = self.listener.accept() => accepted,
             };
             let (stream, _) = match accepted {
@@ -122,47 +171,69 @@ impl Server {
             // Answers are written whole; waiting for more to send would only delay them.
             let _ = stream.set_nodelay(true);
             let opened = tokio::select! {
-                () = stop.cancelled() => break,
+                () = stop.cancelled() => return,
                 opened = connections.open() => Arc::new(opened),
             };
-            let (router, limit) = (Arc::clone(&router), self.limits.request);
-            let service = service_fn({
-                let opened = Arc::clone(&opened);
-                move |request: Request<Incoming>| {
-                    answer(Arc::clone(&router), limit, Arc::clone(&opened), request)
-                }
-            });
-            let connection =
-                graceful.watch(builder.serve_connection(TokioIo::new(stream), service));
+            let exchange = Exchange {
+                router: Arc::clone(&router),
+                limits: self.limits,
+                opened: Arc::clone(&opened),
+                config: self.config.clone(),
+                began: match &self.config {
+                    Some(config) => config.current(),
+                    None => Arc::clone(&unprotected),
+                },
+            };
+            let (watcher, stop) = (graceful.watcher(), stop.clone());
+            // A task of its own already for the handshake: whoever is slow with it is waited for by nobody.
             tokio::spawn(async move {
                 tokio::select! {
-                    ended = connection => if let Err(error) = ended {
-                        tracing::debug!(%error, "a connection ended early");
+                    ended = converse(stream, exchange, watcher, stop) => if let Err(error) = ended {
+                        tracing::debug!(error = &*error, "a connection ended early");
                     },
                     () = opened.closed() => tracing::debug!("an idle connection made room for another"),
                 }
             });
         }
-        drop(self.listener);
-        if tokio::time::timeout(self.limits.shutdown, graceful.shutdown())
-            .await
-            .is_err()
-        {
-            tracing::warn!("some connections did not end in time");
-        }
     }
 }
 
-async fn answer(
-    router: Arc<Router>,
-    limit: Duration,
-    opened: Arc<Connection>,
-    request: Request<Incoming>,
-) -> Result<super::Response, Infallible> {
-    let _busy = opened.busy();
-    let (parts, _) = request.into_parts();
-    let answered = tokio::time::timeout(limit, router.answer(parts)).await;
-    Ok(answered.unwrap_or_else(|_| text(StatusCode::SERVICE_UNAVAILABLE, "this took too long\n")))
+type Ended = Result<(), Box<dyn Error + Send + Sync>>;
+
+/// Answers on one connection until it ends.
+async fn converse(
+    stream: TcpStream,
+    exchange: Exchange,
+    watcher: Watcher,
+    stop: CancellationToken,
+) -> Ended {
+    let Some(tls) = exchange.began.tls().cloned() else {
+        return answer_all(stream, exchange, watcher).await;
+    };
+    let handshake = TlsAcceptor::from(tls).accept(stream);
+    let stream = tokio::select! {
+        () = stop.cancelled() => return Ok(()),
+        stream = tokio::time::timeout(exchange.limits.header, handshake) => stream??,
+    };
+    answer_all(stream, exchange, watcher).await
+}
+
+async fn answer_all<S>(stream: S, exchange: Exchange, watcher: Watcher) -> Ended
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = exchange.limits;
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header)
+        // Hyper takes no less.
+        .max_buf_size(limits.head.max(8192))
+        .max_headers(64);
+    let service = service_fn(move |request| exchange.clone().answer(request));
+    let stream = TokioIo::new(WriteDeadline::new(stream, limits.request));
+    let connection = builder.serve_connection(stream, service);
+    Ok(watcher.watch(connection).await?)
 }
 
 #[cfg(test)]

@@ -1,7 +1,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 use super::*;
+use crate::http::{Response, StatusCode, text};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use std::sync::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+
+const SOON: Duration = Duration::from_secs(30);
 
 fn free() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
@@ -14,11 +20,16 @@ struct Running {
 }
 
 async fn start(limits: Limits) -> Running {
-    let server = Server::bind(free(), limits).await.unwrap();
-    let address = server.local_address().unwrap();
     let router = Router::new()
         .get("/quick", |_| async { text(StatusCode::OK, "quick answer") })
+        .post("/act", |_| async { text(StatusCode::OK, "done") })
         .get("/never", |_| std::future::pending());
+    serve(limits, router).await
+}
+
+async fn serve(limits: Limits, router: Router) -> Running {
+    let server = Server::bind(free(), limits).await.unwrap();
+    let address = server.local_address().unwrap();
     let stop = CancellationToken::new();
     let task = tokio::spawn(server.serve(router, stop.clone()));
     Running {
@@ -31,9 +42,10 @@ async fn start(limits: Limits) -> Running {
 async fn exchange(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    answer
+    let mut answer = Vec::new();
+    // Where the server leaves something unread, a reset follows its answer.
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8(answer).unwrap()
 }
 
 #[tokio::test]
@@ -136,4 +148,159 @@ async fn a_port_in_use_is_said_so() {
         error.to_string(),
         format!("cannot listen on {address}: another process already uses this port")
     );
+}
+
+#[tokio::test]
+async fn head_is_answered_like_get_without_the_body() {
+    let running = start(Limits::default()).await;
+    for path in ["/quick", "/nothing", "/act"] {
+        let ask = async |method: &str| {
+            let request =
+                format!("{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+            exchange(running.address, &request).await
+        };
+        let (get, head) = (ask("GET").await, ask("HEAD").await);
+        let (get_head, body) = get.split_once("\r\n\r\n").unwrap();
+        let without_date = |head: &str| {
+            let lines = head.lines().filter(|line| !line.starts_with("date:"));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let (head_head, nothing) = head.split_once("\r\n\r\n").unwrap();
+        assert_eq!(without_date(head_head), without_date(get_head));
+        assert!(nothing.is_empty() && !body.is_empty(), "{path}: {head}");
+        assert!(head_head.contains(&format!("content-length: {}", body.len())));
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_request_is_told_so() {
+    let running = start(Limits::default()).await;
+    for (said, expected) in [
+        ("what is this\r\n\r\n".to_owned(), "400"),
+        ("GET /quick HTTP/1.1\r\nno header\r\n\r\n".to_owned(), "400"),
+        (
+            "GET /nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_owned(),
+            "404",
+        ),
+        (
+            "PUT /quick HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_owned(),
+            "405",
+        ),
+        // One header that is too long, and too many short ones.
+        (
+            format!("GET /quick HTTP/1.1\r\nX: {}\r\n\r\n", "a".repeat(20_000)),
+            "431",
+        ),
+        (
+            format!("GET /quick HTTP/1.1\r\n{}\r\n", "X: a\r\n".repeat(65)),
+            "431",
+        ),
+    ] {
+        let answer = exchange(running.address, &said).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {expected}")),
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_long_is_not_read() {
+    let limits = Limits {
+        body: 1000,
+        ..Limits::default()
+    };
+    let running = start(limits).await;
+    for (method, path) in [("POST", "/act"), ("GET", "/quick"), ("PUT", "/nothing")] {
+        // Told beforehand: nothing of it has to be sent.
+        let told = format!("{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\n\r\n");
+        let answer = exchange(running.address, &told).await;
+        assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+        assert!(answer.contains("connection: close"), "{answer}");
+        assert!(
+            answer.ends_with("the body of a request may have 1000 bytes\n"),
+            "{answer}"
+        );
+        // Not told: it is found out on the way.
+        let chunk = format!("1f4\r\n{}\r\n", "a".repeat(500));
+        let chunked = format!(
+            "{method} {path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{}",
+            chunk.repeat(3)
+        );
+        let answer = exchange(running.address, &chunked).await;
+        assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_short_enough_is_passed_over() {
+    let running = start(Limits::default()).await;
+    let act = format!(
+        "POST /act HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n{}",
+        "a".repeat(60_000)
+    );
+    let more = "GET /quick HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    // What follows it on the connection is the next request.
+    let answer = exchange(running.address, &format!("{act}{more}")).await;
+    assert!(answer.contains("\r\n\r\ndoneHTTP/1.1 200"), "{answer}");
+    assert!(answer.ends_with("quick answer"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_is_given_up_and_keeps_nobody_out() {
+    let limits = Limits {
+        connections: 4,
+        ..Limits::default()
+    };
+    let running = start(limits).await;
+    let slow = "POST /act HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\na";
+    let mut held = Vec::new();
+    for _ in 0..8 {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(slow.as_bytes()).await.unwrap();
+        held.push(stream);
+    }
+    let ask = "GET /quick HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let asked = exchange(running.address, ask);
+    let answer = tokio::time::timeout(limits.request / 2, asked).await;
+    assert!(answer.unwrap().ends_with("quick answer"));
+
+    let impatient = start(Limits {
+        request: Duration::from_millis(50),
+        ..Limits::default()
+    });
+    let answer = exchange(impatient.await.address, slow).await;
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+}
+
+/// Bytes that tell when nobody holds them any more.
+struct Held(Vec<u8>, #[allow(dead_code)] oneshot::Sender<()>);
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_reads_is_let_go() {
+    let (told, gone) = oneshot::channel();
+    // More than the buffers of the system take.
+    let page = Bytes::from_owner(Held(vec![b'a'; 64 << 20], told));
+    let page = Mutex::new(Some(page));
+    let router = Router::new().get("/large", move |_| {
+        let page = page.lock().unwrap().take().unwrap();
+        async move { Response::new(Full::new(page)) }
+    });
+    let limits = Limits {
+        request: Duration::from_secs(1),
+        ..Limits::default()
+    };
+    let running = serve(limits, router).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    let ask = b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n";
+    stream.write_all(ask).await.unwrap();
+    // The sender ends with the page.
+    let ended = tokio::time::timeout(SOON, gone).await;
+    assert!(ended.unwrap().is_err());
 }

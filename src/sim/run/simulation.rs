@@ -233,6 +233,7 @@ impl Simulation {
         let [duration, renew_deadline, retry_period] = self.lease;
         let settings = Settings {
             listen: ([127, 0, 0, 1], 0).into(),
+            web_config: None,
             prometheus: options,
             lease: LeaseSettings {
                 namespace: "gpu-remediator".to_owned(),

@@ -1,0 +1,135 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+use hyper::header::HeaderValue;
+
+/// At the lowest cost, so that tests are quick.
+fn hash(password: &str, cost: u32) -> String {
+    bcrypt::hash_with_salt(password, cost, [7; 16])
+        .unwrap()
+        .to_string()
+}
+
+fn users() -> Users {
+    let mut users = Users::with_key([3; 32]);
+    users.add("alice", &hash("open sesame", 4)).unwrap();
+    users.add("bob", &hash("hunter2", 5)).unwrap();
+    users
+}
+
+fn with(value: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
+    headers
+}
+
+fn basic(credentials: &str) -> HeaderMap {
+    with(&format!("Basic {}", STANDARD.encode(credentials)))
+}
+
+#[tokio::test]
+async fn who_has_the_password_is_admitted() {
+    let users = users();
+    for (credentials, admitted) in [
+        ("alice:open sesame", true),
+        ("alice:open sesame", true),
+        ("bob:hunter2", true),
+        ("alice:hunter2", false),
+        ("alice:hunter2", false),
+        ("alice:", false),
+        ("carol:open sesame", false),
+        (":open sesame", false),
+        ("alice", false),
+        ("alice:open sesame", true),
+    ] {
+        assert_eq!(
+            users.admit(&basic(credentials)).await,
+            admitted,
+            "{credentials}"
+        );
+    }
+    let encoded = STANDARD.encode("alice:open sesame");
+    assert!(users.admit(&with(&format!("bAsIc {encoded}"))).await);
+    for value in [
+        format!("Bearer {encoded}"),
+        format!("Basic{encoded}"),
+        format!("Basic {encoded}!"),
+        encoded,
+        "Basic".to_owned(),
+        "Basic /w==".to_owned(),
+    ] {
+        assert!(!users.admit(&with(&value)).await, "{value}");
+    }
+    assert!(!users.admit(&HeaderMap::new()).await);
+    assert!(Users::none().admit(&HeaderMap::new()).await);
+}
+
+#[tokio::test]
+async fn what_was_worked_out_once_is_known() {
+    let users = users();
+    for credentials in ["alice:open sesame", "alice:wrong", "carol:wrong"] {
+        users.admit(&basic(credentials)).await;
+    }
+    // No more work can be done.
+    users.working.close();
+    assert!(users.admit(&basic("alice:open sesame")).await);
+    assert!(!users.admit(&basic("alice:wrong")).await);
+    assert!(
+        !users.admit(&basic("bob:hunter2")).await,
+        "this was not known"
+    );
+}
+
+#[test]
+fn what_is_remembered_is_bounded_and_no_password() {
+    let users = users();
+    let digest = users.digest("alice", b"open sesame");
+    users.remember("alice".to_owned(), digest, true);
+    for guess in 0..100_u8 {
+        let guess = users.digest("alice", &[guess]);
+        users.remember("alice".to_owned(), guess, false);
+    }
+    {
+        let known = users.known.lock().unwrap();
+        assert_eq!((known.accepted.len(), known.refused.len()), (1, REFUSED));
+    }
+    // Guesses push no right one out.
+    assert_eq!(users.known("alice", &digest), Some(true));
+    assert_eq!(users.known("alice", &users.digest("alice", &[0])), None);
+    assert_eq!(
+        users.known("alice", &users.digest("alice", &[99])),
+        Some(false)
+    );
+    // Another process, another digest; and what belongs to the name is no part of the password.
+    let other = Users::with_key([4; 32]);
+    assert_ne!(other.digest("alice", b"open sesame"), digest);
+    assert_ne!(users.digest("al", b"iceopen sesame"), digest);
+    let told = format!("{users:?}");
+    assert!(!told.contains("$2") && !told.contains("alice"), "{told}");
+}
+
+#[test]
+fn a_refusal_takes_as_much_work_whoever_is_refused() {
+    let all = |own: Option<u32>, most: u32| {
+        let first = own.map_or(0, |own| 1_u32 << own);
+        first + padding(own, most).map(|cost| 1 << cost).sum::<u32>()
+    };
+    for own in [None, Some(4), Some(5), Some(9), Some(12)] {
+        assert_eq!(all(own, 12), 1 << 12, "{own:?}");
+    }
+}
+
+#[test]
+fn hashes_that_cannot_be_used_are_refused() {
+    let mut users = Users::none();
+    for bad in ["", "hunter2", "$1$abc", &hash("a", 4)[..59]] {
+        assert_eq!(users.add("a", bad), Err(BadHash::NotBcrypt), "{bad}");
+    }
+    let costly = hash("a", 4).replacen("$04$", "$17$", 1);
+    assert_eq!(users.add("a", &costly), Err(BadHash::Cost(17)));
+    assert!(users.is_empty());
+    // As htpasswd and other tools write them.
+    for version in ["2a", "2b", "2y"] {
+        let written = hash("a", 4).replacen("$2b$", &format!("${version}$"), 1);
+        users.add(version, &written).unwrap();
+    }
+}
