@@ -7,6 +7,7 @@ pub mod evaluator;
 pub mod execute;
 pub mod fault_metrics;
 pub mod guard_book;
+mod judge;
 pub mod metrics;
 pub mod nudges;
 pub mod observe;

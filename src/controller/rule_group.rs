@@ -5,18 +5,16 @@ use std::sync::Arc;
 use futures::stream::{self, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 
-use super::opening::{FaultOpener, Judgement, OpenError, Opened, Opening};
+use super::judge::Judge;
+use super::opening::{FaultOpener, OpenError, Opened};
 use super::rule_metrics::{NO_NODE_LABEL, OPEN_FAILED, POLICY_NOT_FOUND, RuleLabels, RuleMetrics};
 use crate::api::fault::RuleRef;
 use crate::api::rule::{Rule, RuleGroup, RulePhase, RuleStatus};
 use crate::clock::Clock;
 use crate::prometheus::client::Client;
-use crate::rules::activation::{Activation, Activations};
-use crate::rules::alert::Evaluation;
+use crate::rules::activation::Activation;
 use crate::rules::answer::{Answer, Unknown, UnknownReason};
-use crate::rules::state::RuleState;
-use crate::rules::subject::SubjectTemplates;
-use crate::rules::template::{Dialect, Template, TemplateError};
+use crate::rules::template::TemplateError;
 
 /// How many queries of one group are under way at once.
 const QUERIES_AT_ONCE: usize = 8;
@@ -56,13 +54,6 @@ struct RuleRun {
     judge: Result<Judge, TemplateError>,
     /// Why the rule is Degraded although its answer can be trusted.
     complaint: Option<(&'static str, String)>,
-}
-
-struct Judge {
-    state: RuleState,
-    subjects: SubjectTemplates,
-    message: Template,
-    activations: Activations,
 }
 
 impl GroupRun {
@@ -163,31 +154,6 @@ impl GroupRun {
     /// The name of the object that the group belongs to.
     pub fn object(&self) -> &str {
         &self.object
-    }
-}
-
-impl Judge {
-    fn new(
-        group: &RuleGroup,
-        rule: &Rule,
-        interval: SignedDuration,
-        saved: Option<&RuleStatus>,
-        now: Timestamp,
-    ) -> Result<Self, TemplateError> {
-        let state = RuleState::new(group, rule, interval)?;
-        let message = ["summary", "description"]
-            .into_iter()
-            .find_map(|name| rule.annotations.get(name))
-            .unwrap_or(&rule.alert);
-        Ok(Self {
-            state: match saved {
-                Some(status) => state.restored(status, now),
-                None => state,
-            },
-            subjects: SubjectTemplates::new(&rule.remediation)?,
-            message: Template::parse(message, Dialect::Alert)?,
-            activations: Activations::default(),
-        })
     }
 }
 
@@ -343,67 +309,6 @@ impl RuleRun {
             status.last_error = Some(message.chars().take(1024).collect());
         }
         status
-    }
-}
-
-impl Judge {
-    fn judgement(
-        &self,
-        reference: &RuleRef,
-        slot: Timestamp,
-        evaluation: &Evaluation,
-    ) -> Judgement {
-        Judgement {
-            rule: reference.clone(),
-            at: slot,
-            known: evaluation.error.is_none(),
-            firing: evaluation
-                .firing
-                .iter()
-                .filter_map(|alert| {
-                    let subject = self.subjects.resolve(&alert.labels).ok()?;
-                    Some((subject, alert.clone()))
-                })
-                .collect(),
-            unclear: evaluation
-                .unclear
-                .iter()
-                .filter_map(|labels| self.subjects.resolve(labels).ok())
-                .collect(),
-        }
-    }
-
-    /// What is to be opened, and a complaint about alerts that name no node.
-    fn openings(
-        &mut self,
-        rule: &Rule,
-        reference: &RuleRef,
-        evaluation: &Evaluation,
-        node_uid: impl Fn(&str) -> Option<String>,
-    ) -> (Vec<(Activation, Opening)>, Option<String>) {
-        let (mut complaint, mut firing) = (None, Vec::new());
-        for alert in &evaluation.firing {
-            match self.subjects.resolve(&alert.labels) {
-                Ok(subject) => firing.push((subject, alert.clone())),
-                Err(error) => complaint = Some(error.to_string()),
-            }
-        }
-        let unopened = self.activations.firing(firing, node_uid);
-        let openings = unopened
-            .into_iter()
-            .map(|(activation, subject, alert)| {
-                let opening = Opening {
-                    rule: reference.clone(),
-                    policy: rule.remediation.policy.clone(),
-                    subject,
-                    message: self.message.expand(&alert.labels, alert.value),
-                    alert,
-                    expr: rule.expr.clone(),
-                };
-                (activation, opening)
-            })
-            .collect();
-        (openings, complaint)
     }
 }
 

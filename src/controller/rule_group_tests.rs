@@ -7,6 +7,7 @@ use prometheus_client::registry::Registry;
 use wiremock::matchers::path;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
+use super::super::opening::{Judgement, Opening};
 use super::*;
 use crate::controller::opening::Opened;
 use crate::prometheus::client::Options;

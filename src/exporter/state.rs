@@ -393,5 +393,8 @@ impl State {
 }
 
 #[cfg(test)]
+#[path = "missing_tests.rs"]
+mod missing_tests;
+#[cfg(test)]
 #[path = "state_tests.rs"]
 mod tests;

@@ -4,10 +4,10 @@ use crate::nvml::Usage;
 use crate::nvml::{Event, UNKNOWN_XID};
 use crate::xid::Parser;
 
-const INTERVAL: Duration = Duration::from_secs(1);
-const DEADLINE: Duration = Duration::from_secs(5);
+pub(super) const INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const DEADLINE: Duration = Duration::from_secs(5);
 
-fn identity(index: u32, uuid: &str, pci: &str) -> Identity {
+pub(super) fn identity(index: u32, uuid: &str, pci: &str) -> Identity {
     Identity {
         index,
         uuid: uuid.to_owned(),
@@ -19,11 +19,11 @@ fn identity(index: u32, uuid: &str, pci: &str) -> Identity {
     }
 }
 
-fn at(seconds: i64) -> Timestamp {
+pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + seconds).unwrap()
 }
 
-fn sample(action: Option<u32>) -> Sample {
+pub(super) fn sample(action: Option<u32>) -> Sample {
     Sample {
         recovery_action: action.map(RecoveryAction),
         ..Sample::default()
@@ -31,7 +31,7 @@ fn sample(action: Option<u32>) -> Sample {
 }
 
 /// A state with two healthy GPUs, and the moment at which it is so.
-fn healthy() -> (State, Instant) {
+pub(super) fn healthy() -> (State, Instant) {
     let now = Instant::now();
     let mut state = State::new(INTERVAL, DEADLINE);
     state.driver_answered("570.1".to_owned(), 2);
@@ -51,7 +51,7 @@ fn up(state: &State, now: Instant) -> Vec<(String, bool)> {
         .collect()
 }
 
-fn is_up(state: &State, uuid: &str, now: Instant) -> bool {
+pub(super) fn is_up(state: &State, uuid: &str, now: Instant) -> bool {
     up(state, now)
         .iter()
         .any(|(other, up)| other == uuid && *up)
@@ -359,86 +359,4 @@ fn failed_calls_are_counted_by_name() {
         (("nvmlDeviceGetUUID", "timeout"), 1),
     ]);
     assert_eq!(gpu.failures, expected);
-}
-
-fn pci(text: &str) -> PciAddress {
-    text.parse().unwrap()
-}
-
-#[test]
-fn a_gpu_that_the_driver_no_longer_has_is_missing_once_the_others_have_told_who_they_are() {
-    let (mut state, now) = healthy();
-    let missing = |state: &State| {
-        let all = state.gpus.values().filter(|gpu| state.is_missing(gpu));
-        all.map(|gpu| gpu.identity.uuid.clone()).collect::<Vec<_>>()
-    };
-    assert!(missing(&state).is_empty());
-    state.session_began();
-    state.driver_answered("570.1".to_owned(), 1);
-    assert!(missing(&state).is_empty(), "nobody has told yet");
-    state.gpu_identified(identity(0, "GPU-b", "0000:5e:00"));
-    state.gpu_answered(0, Ok(sample(Some(0))), now, at(2));
-    assert_eq!(missing(&state), ["GPU-a"]);
-    assert!(!is_up(&state, "GPU-a", now), "what it last said is no news");
-    assert!(state.any_missing());
-    assert_eq!(state.presence.expected(), Some(2));
-    state.session_began();
-    state.driver_answered("570.1".to_owned(), 2);
-    state.gpu_identified(identity(0, "GPU-a", "0000:3b:00"));
-    state.gpu_identified(identity(1, "GPU-b", "0000:5e:00"));
-    assert!(missing(&state).is_empty() && !state.any_missing());
-}
-
-#[test]
-fn a_gpu_that_only_the_kernel_sees() {
-    let (mut state, _) = healthy();
-    let bus = ["0000:3b:00", "0000:5e:00", "0000:af:00"].map(pci);
-    state.presence.kernel_sees(Some(bus.into()));
-    assert_eq!(state.unlisted(), [pci("0000:af:00")]);
-    state.driver_failed(&DriverError::GpuLost);
-    assert_eq!(state.unlisted(), [pci("0000:af:00")]);
-    // Before the driver was asked it is not known what it has.
-    let mut fresh = State::new(INTERVAL, DEADLINE);
-    fresh.presence.kernel_sees(Some(bus.into()));
-    assert!(fresh.unlisted().is_empty());
-    fresh.driver_failed(&DriverError::Load("none".to_owned()));
-    assert_eq!(fresh.unlisted().len(), 3);
-}
-
-#[test]
-fn a_driver_that_was_let_go_is_neither_up_nor_at_fault() {
-    let (mut state, now) = healthy();
-    state.driver_released();
-    assert!(state.is_released());
-    assert!(!is_up(&state, "GPU-a", now));
-    assert!(!state.any_missing());
-    state.driver_answered("570.1".to_owned(), 2);
-    assert!(!state.is_released());
-    state.driver_released();
-    state.driver_failed(&DriverError::Load("none".to_owned()));
-    assert!(!state.is_released());
-}
-
-#[test]
-fn a_log_full_of_nonsense_fills_no_memory() {
-    let mut state = State::new(INTERVAL, DEADLINE);
-    let mut parser = Parser::default();
-    for domain in 0..2000 {
-        let lines = [
-            format!("NVRM: GPU at PCI:{domain:04x}:3b:00: GPU-1"),
-            format!("NVRM: GPU {domain:04x}:3b:00.0: RmInitAdapter failed! (0x1)"),
-            format!(
-                "NVRM: Xid (PCI:{domain:04x}:3b:00): 154, GPU recovery action changed from 0x0 (a) to 0x2 (b)"
-            ),
-        ];
-        for message in lines
-            .iter()
-            .flat_map(|line| parser.parse(line).collect::<Vec<_>>())
-        {
-            state.observe(message, Some(at(1)));
-        }
-    }
-    assert!(state.logged_uuids.len() < 1000);
-    assert!(state.init_failures.len() < 1000);
-    assert!(state.verdicts.len() < 1000);
 }

@@ -1,0 +1,88 @@
+//! GPUs that are missing, a driver that was let go, and a log full of nonsense.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+use super::tests::{DEADLINE, INTERVAL, at, healthy, identity, is_up, sample};
+use super::*;
+use crate::xid::Parser;
+
+fn pci(text: &str) -> PciAddress {
+    text.parse().unwrap()
+}
+
+#[test]
+fn a_gpu_that_the_driver_no_longer_has_is_missing_once_the_others_have_told_who_they_are() {
+    let (mut state, now) = healthy();
+    let missing = |state: &State| {
+        let all = state.gpus.values().filter(|gpu| state.is_missing(gpu));
+        all.map(|gpu| gpu.identity.uuid.clone()).collect::<Vec<_>>()
+    };
+    assert!(missing(&state).is_empty());
+    state.session_began();
+    state.driver_answered("570.1".to_owned(), 1);
+    assert!(missing(&state).is_empty(), "nobody has told yet");
+    state.gpu_identified(identity(0, "GPU-b", "0000:5e:00"));
+    state.gpu_answered(0, Ok(sample(Some(0))), now, at(2));
+    assert_eq!(missing(&state), ["GPU-a"]);
+    assert!(!is_up(&state, "GPU-a", now), "what it last said is no news");
+    assert!(state.any_missing());
+    assert_eq!(state.presence.expected(), Some(2));
+    state.session_began();
+    state.driver_answered("570.1".to_owned(), 2);
+    state.gpu_identified(identity(0, "GPU-a", "0000:3b:00"));
+    state.gpu_identified(identity(1, "GPU-b", "0000:5e:00"));
+    assert!(missing(&state).is_empty() && !state.any_missing());
+}
+
+#[test]
+fn a_gpu_that_only_the_kernel_sees() {
+    let (mut state, _) = healthy();
+    let bus = ["0000:3b:00", "0000:5e:00", "0000:af:00"].map(pci);
+    state.presence.kernel_sees(Some(bus.into()));
+    assert_eq!(state.unlisted(), [pci("0000:af:00")]);
+    state.driver_failed(&DriverError::GpuLost);
+    assert_eq!(state.unlisted(), [pci("0000:af:00")]);
+    // Before the driver was asked it is not known what it has.
+    let mut fresh = State::new(INTERVAL, DEADLINE);
+    fresh.presence.kernel_sees(Some(bus.into()));
+    assert!(fresh.unlisted().is_empty());
+    fresh.driver_failed(&DriverError::Load("none".to_owned()));
+    assert_eq!(fresh.unlisted().len(), 3);
+}
+
+#[test]
+fn a_driver_that_was_let_go_is_neither_up_nor_at_fault() {
+    let (mut state, now) = healthy();
+    state.driver_released();
+    assert!(state.is_released());
+    assert!(!is_up(&state, "GPU-a", now));
+    assert!(!state.any_missing());
+    state.driver_answered("570.1".to_owned(), 2);
+    assert!(!state.is_released());
+    state.driver_released();
+    state.driver_failed(&DriverError::Load("none".to_owned()));
+    assert!(!state.is_released());
+}
+
+#[test]
+fn a_log_full_of_nonsense_fills_no_memory() {
+    let mut state = State::new(INTERVAL, DEADLINE);
+    let mut parser = Parser::default();
+    for domain in 0..2000 {
+        let lines = [
+            format!("NVRM: GPU at PCI:{domain:04x}:3b:00: GPU-1"),
+            format!("NVRM: GPU {domain:04x}:3b:00.0: RmInitAdapter failed! (0x1)"),
+            format!(
+                "NVRM: Xid (PCI:{domain:04x}:3b:00): 154, GPU recovery action changed from 0x0 (a) to 0x2 (b)"
+            ),
+        ];
+        for message in lines
+            .iter()
+            .flat_map(|line| parser.parse(line).collect::<Vec<_>>())
+        {
+            state.observe(message, Some(at(1)));
+        }
+    }
+    assert!(state.logged_uuids.len() < 1000);
+    assert!(state.init_failures.len() < 1000);
+    assert!(state.verdicts.len() < 1000);
+}
