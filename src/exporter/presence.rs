@@ -1,5 +1,6 @@
 //! How many GPUs there should be, and which of them the kernel sees.
 
+use super::state::{Gpu, State};
 use crate::xid::PciAddress;
 use std::collections::BTreeSet;
 
@@ -41,6 +42,54 @@ impl Presence {
         let on_bus = self.on_bus.as_ref().map_or(0, BTreeSet::len);
         let seen = self.most.max(u32::try_from(on_bus).unwrap_or(u32::MAX));
         self.configured.or((seen > 0).then_some(seen))
+    }
+}
+
+impl State {
+    /// It was let go on request: nobody asks it until it is taken again.
+    pub(super) fn driver_released(&mut self) {
+        self.released = true;
+        self.driver.up = false;
+        self.driver.error = Some("released");
+        self.driver.asking_since = None;
+    }
+
+    /// Whether it was let go on request.
+    pub(super) fn is_released(&self) -> bool {
+        self.released
+    }
+
+    /// Whether the driver has told of each of its GPUs which it is, and this is none of them: it has gone from the driver.
+    pub(super) fn is_missing(&self, gpu: &Gpu) -> bool {
+        self.has_none_at(gpu.identity.pci)
+    }
+
+    /// The GPUs that the kernel sees, that were never asked who they are, and that the driver does not have.
+    pub(super) fn unlisted(&self) -> Vec<PciAddress> {
+        let unknown = |pci: &PciAddress| !self.gpus.contains_key(pci);
+        let gone =
+            |pci: &PciAddress| (self.driver.tried && !self.driver.up) || self.has_none_at(*pci);
+        let all = self.presence.on_bus();
+        all.filter(|pci| unknown(pci) && gone(pci)).collect()
+    }
+
+    fn has_none_at(&self, pci: PciAddress) -> bool {
+        let is_another = |index: u32| {
+            let asking = self.asking.get(&index);
+            asking.is_some_and(|asking| asking.pci.is_some_and(|other| other != pci))
+        };
+        self.driver.up && (0..self.driver.gpu_count).all(is_another)
+    }
+
+    /// A session began that supports this version of CUDA.
+    pub(super) fn driver_supports(&mut self, cuda_version: Option<String>) {
+        self.driver.cuda_version = cuda_version;
+    }
+
+    /// Whether a GPU is missing that the driver once had or the kernel sees: only a new session could find it.
+    pub(super) fn any_missing(&self) -> bool {
+        let missing = self.gpus.values().any(|gpu| self.is_missing(gpu));
+        self.driver.up && (missing || !self.unlisted().is_empty())
     }
 }
 

@@ -156,7 +156,6 @@ pub(super) fn start(
             Supervisor {
                 shared,
                 source,
-                sessions: 0,
                 workers: 0,
                 listeners: 0,
                 opened: Instant::now(),
@@ -170,7 +169,6 @@ pub(super) fn start(
 struct Supervisor {
     shared: Arc<Shared>,
     source: Box<dyn DriverSource>,
-    sessions: u64,
     workers: u32,
     listeners: u32,
     opened: Instant,
@@ -272,16 +270,16 @@ impl Supervisor {
     fn open(&mut self) -> Result<Session, DriverError> {
         self.opened = Instant::now();
         let driver = self.source.open()?;
-        self.sessions += 1;
         // Asked before the lock is taken: it is a call to the driver.
         let cuda_version = driver.cuda_version();
         let mut state = self.shared.state();
         state.session_began();
+        let number = state.sessions;
         state.driver_supports(cuda_version);
         drop(state);
-        tracing::debug!(session = self.sessions, "driver session begun");
+        tracing::debug!(session = number, "driver session begun");
         Ok(Session {
-            number: self.sessions,
+            number,
             gpu_count: 0,
             driver,
         })
@@ -342,7 +340,12 @@ fn work(shared: &Shared, index: u32) {
             let result = match identity {
                 None => ask(session.driver.as_ref(), index, round, goes_on),
                 Some(Ok(identity)) => {
-                    shared.state().gpu_identified(identity);
+                    let mut state = shared.state();
+                    // An answer that took so long that there is another session by now may be about another GPU.
+                    if state.sessions == session.number {
+                        state.gpu_identified(identity);
+                    }
+                    drop(state);
                     round = 0;
                     goes_on();
                     ask(session.driver.as_ref(), index, round, goes_on)

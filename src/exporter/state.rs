@@ -35,13 +35,13 @@ pub(super) struct Gpu {
 
 /// The thread that asks for one index.
 #[derive(Debug, Clone, Default)]
-struct Asking {
+pub(super) struct Asking {
     /// Since when a call is under way.
     since: Option<Instant>,
     /// When the asking began that it is a part of.
     began: Option<Instant>,
     /// The GPU that the index was last seen to be.
-    pci: Option<PciAddress>,
+    pub(super) pci: Option<PciAddress>,
 }
 
 /// What is known of the driver as a whole.
@@ -59,7 +59,7 @@ pub(super) struct DriverState {
     pub(super) gpu_count: u32,
     /// Why it does not answer.
     pub(super) error: Option<&'static str>,
-    asking_since: Option<Instant>,
+    pub(super) asking_since: Option<Instant>,
 }
 
 /// Everything. A scrape writes a clone, so that no thread that asks the driver waits for it.
@@ -73,7 +73,7 @@ pub(super) struct State {
     pub(super) gpus: BTreeMap<PciAddress, Gpu>,
     /// Indices that never told who they are, and how they are.
     nameless: BTreeMap<u32, Health>,
-    asking: BTreeMap<u32, Asking>,
+    pub(super) asking: BTreeMap<u32, Asking>,
     pub(super) ledger: Ledger,
     /// What the kubelet last said, where it is asked.
     pub(super) kubelet: Option<Kubelet>,
@@ -84,7 +84,9 @@ pub(super) struct State {
     /// How many GPUs there should be.
     pub(super) presence: Presence,
     /// The driver was let go on request.
-    released: bool,
+    pub(super) released: bool,
+    /// How many sessions with the driver have begun: what an earlier one still answers is no news.
+    pub(super) sessions: u64,
     /// What NVSwitches have reported.
     pub(super) switches: Switches,
     /// How often the driver could not start a GPU; old drivers do not tell which.
@@ -108,6 +110,7 @@ impl State {
             verdicts: BTreeMap::new(),
             presence: Presence::default(),
             released: false,
+            sessions: 0,
             switches: Switches::default(),
             init_failures: BTreeMap::new(),
             malformed: 0,
@@ -138,46 +141,6 @@ impl State {
         self.released = false;
         self.presence.driver_has(gpu_count);
         self.nameless.retain(|index, _| *index < gpu_count);
-    }
-
-    /// It was let go on request: nobody asks it until it is taken again.
-    pub(super) fn driver_released(&mut self) {
-        self.released = true;
-        self.driver.up = false;
-        self.driver.error = Some("released");
-        self.driver.asking_since = None;
-    }
-
-    /// Whether it was let go on request.
-    pub(super) fn is_released(&self) -> bool {
-        self.released
-    }
-
-    /// Whether the driver has told of each of its GPUs which it is, and this is none of them: it has gone from the driver.
-    pub(super) fn is_missing(&self, gpu: &Gpu) -> bool {
-        self.has_none_at(gpu.identity.pci)
-    }
-
-    /// The GPUs that the kernel sees, that were never asked who they are, and that the driver does not have.
-    pub(super) fn unlisted(&self) -> Vec<PciAddress> {
-        let unknown = |pci: &PciAddress| !self.gpus.contains_key(pci);
-        let gone =
-            |pci: &PciAddress| (self.driver.tried && !self.driver.up) || self.has_none_at(*pci);
-        let all = self.presence.on_bus();
-        all.filter(|pci| unknown(pci) && gone(pci)).collect()
-    }
-
-    fn has_none_at(&self, pci: PciAddress) -> bool {
-        let is_another = |index: u32| {
-            let asking = self.asking.get(&index);
-            asking.is_some_and(|asking| asking.pci.is_some_and(|other| other != pci))
-        };
-        self.driver.up && (0..self.driver.gpu_count).all(is_another)
-    }
-
-    /// A session began that supports this version of CUDA.
-    pub(super) fn driver_supports(&mut self, cuda_version: Option<String>) {
-        self.driver.cuda_version = cuda_version;
     }
 
     /// It ended badly.
@@ -308,6 +271,7 @@ impl State {
 
     /// The index is another GPU's now, perhaps: the next asking says whose.
     pub(super) fn session_began(&mut self) {
+        self.sessions += 1;
         for asking in self.asking.values_mut() {
             asking.pci = None;
         }
@@ -317,12 +281,6 @@ impl State {
     pub(super) fn any_lost(&self) -> bool {
         self.gpus.values().any(|gpu| gpu.health == Health::Lost)
             || self.nameless.values().any(|health| *health == Health::Lost)
-    }
-
-    /// Whether a GPU is missing that the driver once had or the kernel sees: only a new session could find it.
-    pub(super) fn any_missing(&self) -> bool {
-        let missing = self.gpus.values().any(|gpu| self.is_missing(gpu));
-        self.driver.up && (missing || !self.unlisted().is_empty())
     }
 
     /// Whether a call for any GPU is under way for longer than the deadline.

@@ -102,14 +102,17 @@ async fn a7_a_gpu_that_disappears_without_an_xid_is_named() {
             format!(r#"pci_bus_id="{}""#, gone.pci_bus_id),
         ];
         let labels = [labels[0].as_str(), labels[1].as_str()];
+        let there = [0, 1].map(|index| uuid(&scenario, index));
         let metrics = exporter
-            .until("it is missed", |m| {
-                m.is("gpu_present", &[], 2.0) && m.is("gpu_up", &labels, 0.0)
+            .until("it is missed, and no other", |m| {
+                m.is("gpu_present", &[], 2.0)
+                    && m.is("gpu_up", &labels, 0.0)
+                    && there.iter().all(|there| m.is("gpu_up", &[there], 1.0))
             })
             .await;
-        for index in 0..2 {
-            let there = uuid(&scenario, index);
-            assert!(metrics.is("gpu_up", &[&there], 1.0), "{there}");
+        assert!(metrics.is("gpu_lost", &labels, 1.0));
+        for there in &there {
+            assert!(metrics.is("gpu_lost", &[there], 0.0), "{there}");
         }
         let counts = metrics.values("gpu_xid_errors_total", &[]);
         assert!(
