@@ -88,6 +88,11 @@ const MOST_OWNERS: usize = 10_000;
 const LONGEST_BACKOFF: SignedDuration = SignedDuration::from_secs(30);
 
 impl Memory {
+    /// A term of leadership begins. What was learned in an earlier one may be hours old: another has led since.
+    pub fn begin_term(&self) {
+        self.with(|m| *m = Inner::default());
+    }
+
     fn with<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
         change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -272,6 +272,7 @@ async fn lead(
         () = ctx.caches.ready() => {}
     }
     ctx.metrics.leader.set(1);
+    ctx.memory.begin_term();
     watches::nudge_all(ctx);
     let policies = ctx.caches.policies.clone();
     let surroundings = Surroundings {
