@@ -53,7 +53,7 @@ pub struct ExporterArgs {
         value_name = "PATH"
     )]
     pub sysfs: PathBuf,
-    /// Address for POST /release, with which somebody on this machine has the driver let go for a GPU reset; loopback only [default: 127.0.0.1:9413, if it is free; `none` for no such address]
+    /// Address for POST /release, with which somebody on this machine has the driver let go for a GPU reset; loopback only [default: 127.0.0.1:9414, if it is free; `none` for no such address]
     #[arg(long, env = "GPU_EXPORTER_RELEASE_LISTEN", value_name = "ADDRESS", value_parser = release_address)]
     pub release_listen: Option<ReleaseAddress>,
     /// Simulate so many healthy GPUs, without any driver
@@ -90,7 +90,7 @@ pub enum ReleaseAddress {
 }
 
 /// Where `/release` is served if nobody says otherwise and the port is free.
-const DEFAULT_RELEASE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9413));
+const DEFAULT_RELEASE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9414));
 
 /// A loopback address and a port, or `none`.
 fn release_address(text: &str) -> Result<ReleaseAddress, String> {
@@ -98,7 +98,7 @@ fn release_address(text: &str) -> Result<ReleaseAddress, String> {
         return Ok(ReleaseAddress::None);
     }
     let address: SocketAddr = text.parse().map_err(|_| {
-        "not an address and a port such as 127.0.0.1:9413, and not `none`".to_owned()
+        "not an address and a port such as 127.0.0.1:9414, and not `none`".to_owned()
     })?;
     if !address.ip().is_loopback() {
         return Err(format!(
@@ -193,13 +193,13 @@ mod tests {
     fn a_release_is_asked_for_on_this_machine_alone() {
         let at = |text: &str| release_address(text);
         assert_eq!(
-            at("127.0.0.1:9413"),
+            at("127.0.0.1:9414"),
             Ok(ReleaseAddress::At(DEFAULT_RELEASE))
         );
         assert!(at("[::1]:0").is_ok());
         assert_eq!(at("none"), Ok(ReleaseAddress::None));
-        assert!(at("0.0.0.0:9413").unwrap_err().contains("other machines"));
-        assert!(at("9413").unwrap_err().contains("127.0.0.1:9413"));
+        assert!(at("0.0.0.0:9414").unwrap_err().contains("other machines"));
+        assert!(at("9414").unwrap_err().contains("127.0.0.1:9414"));
     }
 
     #[test]

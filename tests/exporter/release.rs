@@ -113,7 +113,7 @@ async fn bad_requests_and_bad_addresses() {
     // It is not to be had where everybody can ask.
     assert_eq!(exporter.get("/release", "*/*").await.status(), 404);
     let refused = command()
-        .args(["--node-name", "a", "--release-listen", "0.0.0.0:9413"])
+        .args(["--node-name", "a", "--release-listen", "0.0.0.0:9414"])
         .output()
         .unwrap();
     assert!(!refused.status.success());
