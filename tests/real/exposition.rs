@@ -1,6 +1,7 @@
 //! What the exporter says, as Prometheus' own tool reads it.
 
 use nvidia_ml::machines::Machine;
+use nvidia_ml::scenario::DriverState;
 
 use crate::harness::product::Exporter;
 use crate::harness::tools::check_metrics;
@@ -16,6 +17,14 @@ async fn promtool_finds_nothing_to_say_about_the_metrics_of_each_machine() {
             0 => "gpu_driver_up{node=\"exposition\"} 0".to_owned(),
             count => format!("gpu_present{{node=\"exposition\"}} {count}"),
         };
+        // Which GPUs there are is asked once for each session with the driver.
+        exporter.change(|now| now.driver = DriverState::NotLoaded);
+        let unloaded = "gpu_driver_up{node=\"exposition\"} 0";
+        eventually(seconds(60), "the driver is unloaded", async || {
+            let (page, _) = exporter.metrics().await;
+            page.contains(unloaded).then_some(()).ok_or(page)
+        })
+        .await;
         let model = scenario.gpus.first().map(|gpu| gpu.name.clone());
         exporter.change(|now| *now = scenario);
         exporter.log_line("NVRM: Xid (PCI:0000:99:00): 79, pid=7, name=a, lost");
