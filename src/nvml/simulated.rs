@@ -1,8 +1,8 @@
 //! Simulated GPUs, for machines that have none.
 
 use super::{
-    CallFailure, Details, Driver, DriverError, DriverSource, EccCount, Identity, Link, Memory,
-    RemappedRows, Sample, Usage,
+    CallFailure, Details, Driver, DriverError, DriverSource, EccCount, Identity, Link, Links,
+    Memory, RemappedRows, Sample, Usage,
 };
 use crate::xid::{PciAddress, RecoveryAction};
 use std::sync::Arc;
@@ -97,12 +97,6 @@ impl Driver for SimulatedGpus {
     }
 
     fn usage(&self, index: u32) -> Result<(Usage, Vec<CallFailure>), DriverError> {
-        let links = (0..LINKS).map(|number| Link {
-            number,
-            up: Some(true),
-            speed: Some(LINK_SPEED),
-            errors: vec![("replay", 0), ("recovery", 0), ("crc", 0)],
-        });
         let usage = Usage {
             clocks: vec![("sm", 345e6), ("memory", 2619e6)],
             utilization: vec![("gpu", 0.0), ("memory", 0.0)],
@@ -114,10 +108,23 @@ impl Driver for SimulatedGpus {
             }),
             power: Some(70.0 + f64::from(index % 5)),
             processes: vec![("compute", 0), ("graphics", 0)],
-            links: links.collect(),
             ..Usage::default()
         };
         Ok((usage, Vec::new()))
+    }
+
+    fn links(&self, _: u32) -> Result<(Links, Vec<CallFailure>), DriverError> {
+        let links = (0..LINKS).map(|number| Link {
+            number,
+            up: Some(true),
+            speed: Some(LINK_SPEED),
+            errors: vec![("replay", 0), ("recovery", 0), ("crc", 0)],
+        });
+        let links = Links {
+            links: links.collect(),
+            ..Links::default()
+        };
+        Ok((links, Vec::new()))
     }
 
     fn details(&self, _: u32) -> Result<(Details, Vec<CallFailure>), DriverError> {

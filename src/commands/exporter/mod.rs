@@ -1,5 +1,11 @@
 //! `gpu-remediator exporter`.
 
+mod collectors;
+mod print_config;
+
+pub use collectors::CollectorArgs;
+pub use print_config::Origins;
+
 use crate::exporter::{self, Config, ReleaseListener};
 use crate::nvml::{DriverSource, Library, SimulatedGpus};
 use anyhow::Context;
@@ -13,6 +19,9 @@ use tokio_util::sync::CancellationToken;
 /// Serves what the GPU driver and the kernel log tell, as metrics
 #[derive(Debug, clap::Args)]
 pub struct ExporterArgs {
+    /// Where each of these values is from; it stands first because each value is taken away once it is read
+    #[command(flatten)]
+    pub origins: Origins,
     /// Address and port for /metrics, /healthz and /readyz; port 0 takes a free one, which the log tells
     #[arg(
         long,
@@ -60,9 +69,6 @@ pub struct ExporterArgs {
     #[arg(long, env = "GPU_EXPORTER_SIMULATE", value_name = "COUNT", conflicts_with = "nvml",
           value_parser = clap::value_parser!(u32).range(1..=64))]
     pub simulate: Option<u32>,
-    /// Time between two askings of each GPU
-    #[arg(long, env = "GPU_EXPORTER_INTERVAL", default_value = "1s", value_name = "DURATION", value_parser = duration)]
-    pub interval: Duration,
     /// A driver call that takes longer counts as hung; the kubelet's answer is waited for as long
     #[arg(long, env = "GPU_EXPORTER_CALL_DEADLINE", default_value = "5s", value_name = "DURATION", value_parser = duration)]
     pub call_deadline: Duration,
@@ -74,10 +80,12 @@ pub struct ExporterArgs {
         value_name = "PATH"
     )]
     pub pod_resources_socket: OsString,
-    /// Time between two askings of the kubelet
-    #[arg(long, env = "GPU_EXPORTER_POD_RESOURCES_INTERVAL", default_value = "10s", value_name = "DURATION",
-          value_parser = duration)]
-    pub pod_resources_interval: Duration,
+    /// Which sources are read, and how often
+    #[command(flatten)]
+    pub collectors: CollectorArgs,
+    /// Print what it would run with as YAML, and where each value is from, and end
+    #[arg(long)]
+    pub print_config: bool,
 }
 
 /// Where `/release` is to be served.
@@ -129,6 +137,9 @@ fn release_listener(asked: Option<ReleaseAddress>) -> Option<ReleaseListener> {
 ///
 /// The address cannot be listened on, or the system has no threads or signals to give.
 pub async fn run(args: ExporterArgs) -> anyhow::Result<()> {
+    if args.print_config {
+        return print_config::write(&args, &mut std::io::stdout().lock());
+    }
     let stop = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
@@ -154,7 +165,7 @@ pub async fn run(args: ExporterArgs) -> anyhow::Result<()> {
             node: args.node_name,
             kernel_log: args.kmsg,
             driver,
-            interval: args.interval,
+            collectors: args.collectors.0,
             call_deadline: args.call_deadline,
             expected_gpus: args.expected_gpus,
             // Simulated GPUs are on no bus.
@@ -163,7 +174,6 @@ pub async fn run(args: ExporterArgs) -> anyhow::Result<()> {
             pod_resources: Some(args.pod_resources_socket)
                 .filter(|path| !path.is_empty())
                 .map(PathBuf::from),
-            pod_resources_interval: args.pod_resources_interval,
         },
         stop,
     )
