@@ -226,6 +226,19 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_has_each_as_it_is() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operations.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        for collector in Collector::ALL {
+            let interval = collector.default_interval();
+            let every = interval.map_or(String::new(), |every| format!("{}s ", every.as_secs()));
+            let (name, collects) = (collector.name(), collector.collects());
+            let row = format!("| `{name}` | {collects} | {every}|");
+            assert!(text.lines().any(|line| line == row), "no such line: {row}");
+        }
+    }
+
+    #[test]
     fn each_has_its_interval() {
         let seconds = Duration::from_secs;
         let collectors = parse(&[
