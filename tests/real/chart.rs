@@ -23,7 +23,7 @@ fn helm_lint_finds_nothing() {
         "crds.keep=true",
         "podMonitor.enabled=true,serviceMonitor.enabled=true,prometheusRule.enabled=true",
         "exporter.enabled=false,crds.install=false",
-        "controller.webConfig.secretName=web,exporter.webConfig.secretName=web",
+        "dashboards.enabled=true,controller.webConfig.secretName=web,exporter.webConfig.secretName=web",
     ] {
         let chart = chart.to_str().expect("a path of text");
         helm(
@@ -87,6 +87,8 @@ fn values_that_cannot_work_are_refused_with_their_name() {
             "serviceMonitor.basicAuth.username=me",
             "/serviceMonitor/basicAuth/username",
         ),
+        ("dashboards.labelValue=1", "/dashboards/labelValue"),
+        ("dashboards.namespace=Monitoring", "/dashboards/namespace"),
     ] {
         let answer = helm(
             home.path(),

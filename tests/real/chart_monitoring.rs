@@ -1,8 +1,9 @@
-//! What the chart gives to those who watch: how Prometheus reaches the endpoints.
+//! What the chart gives to those who watch: how Prometheus reaches the endpoints, and the dashboard.
 
 use serde_json::{Value, json};
 
 use crate::chart_values::objects;
+use crate::harness::tools::repository;
 
 /// The one object of that kind.
 fn object<'a>(objects: &'a [Value], kind: &str) -> Option<&'a Value> {
@@ -56,4 +57,38 @@ fn a_monitor_says_how_prometheus_gets_in() {
         ]);
         assert_eq!(told, expected, "{kind}");
     }
+}
+
+#[test]
+fn the_dashboard_is_a_config_map_for_the_sidecar_of_grafana_and_only_if_wanted() {
+    assert_eq!(object(&objects(&[]), "ConfigMap"), None);
+    let by_default = objects(&["dashboards.enabled=true"]);
+    let map = object(&by_default, "ConfigMap").expect("a ConfigMap");
+    assert_eq!(map["metadata"]["labels"]["grafana_dashboard"], "1");
+    assert_eq!(map["metadata"]["annotations"], Value::Null);
+    assert_eq!(map["metadata"]["namespace"], "default");
+    let data = map["data"].as_object().expect("data");
+    // The sidecar writes the keys of all ConfigMaps into one folder.
+    assert_eq!(
+        data.keys().collect::<Vec<_>>(),
+        ["gpu-remediator-gpu-health.json"]
+    );
+    let file = std::fs::read_to_string(repository("dashboards/gpu-health.json"));
+    assert_eq!(
+        data["gpu-remediator-gpu-health.json"].as_str(),
+        Some(&*file.expect("the dashboard")),
+    );
+
+    let told = objects(&[
+        "dashboards.enabled=true",
+        "dashboards.label=dashboards",
+        "dashboards.labelValue=gpu",
+        "dashboards.namespace=monitoring",
+        "dashboards.annotations.grafana_folder=GPU",
+    ]);
+    let metadata = &object(&told, "ConfigMap").expect("a ConfigMap")["metadata"];
+    assert_eq!(metadata["namespace"], "monitoring");
+    assert_eq!(metadata["labels"]["dashboards"], "gpu");
+    assert_eq!(metadata["labels"]["grafana_dashboard"], Value::Null);
+    assert_eq!(metadata["annotations"], json!({"grafana_folder": "GPU"}));
 }
