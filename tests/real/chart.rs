@@ -23,6 +23,7 @@ fn helm_lint_finds_nothing() {
         "crds.keep=true",
         "podMonitor.enabled=true,serviceMonitor.enabled=true,prometheusRule.enabled=true",
         "exporter.enabled=false,crds.install=false",
+        "dashboards.enabled=true,controller.webConfig.secretName=web,exporter.webConfig.secretName=web",
     ] {
         let chart = chart.to_str().expect("a path of text");
         helm(
@@ -72,6 +73,22 @@ fn values_that_cannot_work_are_refused_with_their_name() {
             "exporter.serviceAccount.name=Me",
             "/exporter/serviceAccount/name",
         ),
+        (
+            "exporter.webConfig.probeScheme=https",
+            "/exporter/webConfig/probeScheme",
+        ),
+        // Without a file that names them, certificates protect nothing.
+        (
+            "controller.webConfig.certificateSecretName=tls",
+            "/controller/webConfig/secretName",
+        ),
+        ("podMonitor.scheme=HTTPS", "/podMonitor/scheme"),
+        (
+            "serviceMonitor.basicAuth.username=me",
+            "/serviceMonitor/basicAuth/username",
+        ),
+        ("dashboards.labelValue=1", "/dashboards/labelValue"),
+        ("dashboards.namespace=Monitoring", "/dashboards/namespace"),
     ] {
         let answer = helm(
             home.path(),

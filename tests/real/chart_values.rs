@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::harness::tools::{Answer, helm, repository};
 
-fn template(release: &str, settings: &[&str]) -> Answer {
+pub(crate) fn template(release: &str, settings: &[&str]) -> Answer {
     let home = tempfile::tempdir().expect("a folder");
     let chart = repository("charts/gpu-remediator");
     let mut arguments = vec![
@@ -26,7 +26,7 @@ fn template(release: &str, settings: &[&str]) -> Answer {
     helm(home.path(), arguments)
 }
 
-fn objects(settings: &[&str]) -> Vec<Value> {
+pub(crate) fn objects(settings: &[&str]) -> Vec<Value> {
     let text = template("x", settings).expect_ok(&format!("helm template {settings:?}"));
     let objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("Helm prints YAML");
     assert!(!objects.is_empty());
@@ -34,7 +34,7 @@ fn objects(settings: &[&str]) -> Vec<Value> {
 }
 
 /// The pod that the workload of `kind` starts.
-fn pod(objects: &[Value], kind: &str) -> Value {
+pub(crate) fn pod(objects: &[Value], kind: &str) -> Value {
     objects
         .iter()
         .find(|object| object["kind"] == kind)
@@ -42,7 +42,7 @@ fn pod(objects: &[Value], kind: &str) -> Value {
         .clone()
 }
 
-fn arguments(pod: &Value) -> Vec<&str> {
+pub(crate) fn arguments(pod: &Value) -> Vec<&str> {
     pod["containers"][0]["args"]
         .as_array()
         .expect("arguments")
@@ -58,6 +58,8 @@ fn the_product_takes_the_arguments_that_the_chart_gives() {
         vec![
             "prometheus.bearerTokenSecret.name=prometheus",
             "exporter.nvml=/usr/lib/libnvidia-ml.so.1",
+            "controller.webConfig.secretName=web",
+            "exporter.webConfig.secretName=web",
         ],
     ] {
         let objects = objects(&settings);

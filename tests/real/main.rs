@@ -10,7 +10,9 @@
 
 mod alert_rules;
 mod chart;
+mod chart_monitoring;
 mod chart_values;
+mod chart_web_config;
 mod contract;
 mod custom_resources;
 mod exposition;

@@ -47,6 +47,47 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
 {{- end -}}
 
+{{/* Where the web configuration is mounted. */}}
+{{- define "gpu-remediator.webConfigFolder" -}}
+/etc/gpu-remediator/web-config
+{{- end -}}
+
+{{/* The volume of one component's webConfig. One folder holds both Secrets: the file names the certificate beside it. */}}
+{{- define "gpu-remediator.webConfigVolume" -}}
+projected:
+  sources:
+    - secret: {name: {{ .secretName | quote }}}
+    {{- with .certificateSecretName }}
+    - secret: {name: {{ . | quote }}}
+    {{- end }}
+{{- end -}}
+
+{{/* How the kubelet asks one component: (list . "controller" "/healthz"). Where a password or a client certificate may be
+wanted, which the kubelet does not have, it can only connect. */}}
+{{- define "gpu-remediator.probe" -}}
+{{- $web := (index (index . 0).Values (index . 1)).webConfig -}}
+{{- if and $web.secretName (not $web.probeScheme) -}}
+tcpSocket: {port: http}
+{{- else -}}
+httpGet: {path: {{ index . 2 }}, port: http{{ with $web.probeScheme }}, scheme: {{ . }}{{ end }}}
+{{- end -}}
+{{- end -}}
+
+{{/* What one endpoint of a monitor needs besides: its values podMonitor or serviceMonitor. */}}
+{{- define "gpu-remediator.scrapeAccess" -}}
+{{- with .scheme }}
+scheme: {{ . }}
+{{- end }}
+{{- with .tlsConfig }}
+tlsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .basicAuth }}
+basicAuth:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{/* A duration such as 1m30s in milliseconds. */}}
 {{- define "gpu-remediator.milliseconds" -}}
 {{- $sum := 0 -}}
