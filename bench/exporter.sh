@@ -2,7 +2,7 @@
 # Measures the exporter by itself: eight GPUs of the fake driver, a file as its kernel log, and node_exporter beside it in the
 # same run. Memory and processor time at default intervals, scrapes, the kernel log's throughput and latency, a storm of Xids.
 #
-#   bench/exporter.sh                 about twelve minutes; writes docs/benchmarks-exporter.json and the exporter's table of
+#   bench/exporter.sh                 about fifteen minutes; writes docs/benchmarks-exporter.json and the exporter's table of
 #                                     docs/benchmarks.md
 #   bench/exporter.sh --minutes 1 --json '' --markdown ''     a quick try, which writes nothing
 #   bench/exporter.sh --help          everything that can be changed
