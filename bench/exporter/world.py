@@ -60,7 +60,8 @@ class Exporter(Target):
 
     def __init__(self, processes, options, name, kernel_log, driver=None):
         self.kernel_log = kernel_log
-        gpus = ["--simulate", str(GPUS)] if driver is None else [
+        # One port is for whoever resets a GPU; only one exporter of a machine has it.
+        gpus = ["--simulate", str(GPUS), "--release-listen", "none"] if driver is None else [
             "--nvml", os.path.join(options.binaries, "libnvidia_ml.so")]
         super().__init__(processes, name, [
             os.path.join(options.binaries, "gpu-remediator"), "exporter", "--listen", "{address}",
