@@ -6,14 +6,16 @@
 //! ```
 #![allow(clippy::unwrap_used)]
 
+mod counted;
+
 use clap::Parser;
+use counted::{IN_USE, PEAK};
 use gpu_remediator::kubernetes::pod_resources::{AnswerError, Device, decode};
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// What decoding may take at most, however the input is made: a pod of the largest size that consists of empty messages.
@@ -30,29 +32,6 @@ struct Args {
     #[arg(long, default_value = "1")]
     seed: u64,
 }
-
-/// The system's allocator, and how much is in use and was at most.
-struct Counted;
-
-static IN_USE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counted {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let in_use = IN_USE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(in_use, Ordering::Relaxed);
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        IN_USE.fetch_sub(layout.size(), Ordering::Relaxed);
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counted = Counted;
 
 /// A field with a length.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {

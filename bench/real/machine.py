@@ -8,8 +8,8 @@ import time
 import urllib.request
 
 
-def describe(options):
-    """The machine, the versions and the time."""
+def describe(options, modules=None):
+    """The machine, the versions and the time; `modules` has the module of each part by its name."""
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         model = re.search(r"model name\s*:\s*(.*)", file.read())
     with open("/proc/meminfo", encoding="ascii") as file:
@@ -24,8 +24,8 @@ def describe(options):
         "python": platform.python_version(),
         "commit": _output(["git", "-C", options.repository, "log", "-1", "--format=%h"]),
         "product": _output([os.path.join(options.binaries, "gpu-remediator"), "--version"]),
-        "parts": {name: _version(os.path.join(options.parts, name))
-                  for name in MODULES},
+        "parts": {name: _version(os.path.join(options.parts, name), module)
+                  for name, module in (modules or MODULES).items()},
     }
 
 
@@ -44,9 +44,9 @@ MODULES = {
 }
 
 
-def _version(part):
+def _version(part, module):
     with open(part, "rb") as file:
-        found = re.search(rb"\t" + re.escape(MODULES[os.path.basename(part)]) + rb"\t(v[\w.+-]+)", file.read())
+        found = re.search(rb"\t" + re.escape(module) + rb"\t(v[\w.+-]+)", file.read())
     return found.group(1).decode() if found else "unknown"
 
 

@@ -66,19 +66,28 @@ class Processes:
         """Names of the processes that have ended by themselves, which none should."""
         return [name for name, child in self.children if child.poll() is not None]
 
+    def end(self, name):
+        """Ends the child of this name."""
+        [child] = [child for other, child in self.children if other == name]
+        self.children.remove((name, child))
+        _end(name, child)
+
     def end_all(self):
         """Ends every child."""
         for name, child in reversed(self.children):
-            if child.poll() is not None:
-                continue
-            # kube-apiserver takes most of a minute to obey SIGTERM.
-            child.send_signal(signal.SIGKILL if name == "kube-apiserver" else signal.SIGTERM)
-            try:
-                child.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
+            if child.poll() is None:
+                _end(name, child)
         self.children.clear()
+
+
+def _end(name, child):
+    # kube-apiserver takes most of a minute to obey SIGTERM.
+    child.send_signal(signal.SIGKILL if name == "kube-apiserver" else signal.SIGTERM)
+    try:
+        child.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
 
 
 def memory(child):

@@ -128,16 +128,16 @@ def markdown(found, figures):
     return "\n".join(lines) + "\n"
 
 
-def replace(path, text):
-    """Puts the tables between the markers of a page."""
+def replace(path, text, begin_mark=BEGIN, end_mark=END):
+    """Puts the tables between two markers of a page."""
     with open(path, encoding="utf-8") as file:
         page = file.read()
-    head, begin, rest = page.partition(BEGIN)
-    _, end, tail = rest.partition(END)
+    head, begin, rest = page.partition(begin_mark)
+    _, end, tail = rest.partition(end_mark)
     if not begin or not end:
-        raise RuntimeError(f"{path} has not both markers, {BEGIN} and {END}")
+        raise RuntimeError(f"{path} has not both markers, {begin_mark} and {end_mark}")
     with open(path, "w", encoding="utf-8") as file:
-        file.write(f"{head}{BEGIN}\n\n{text}\n{END}{tail}")
+        file.write(f"{head}{begin_mark}\n\n{text}\n{end_mark}{tail}")
 
 
 def _s(seconds):

@@ -10,16 +10,16 @@ HEADERS = {
 }
 
 
-def measure(address, scrapes):
+def measure(address, scrapes, small="/healthz", headers=None):
     """Seconds of each scrape over one kept connection, and the size of the answer as sent and as text.
 
-    `floor` has the seconds of as many answers of two bytes: what this client and the connection take by themselves.
+    `floor` has the seconds of as many answers of a small page: what this client and the connection take by themselves.
     """
     connection = http.client.HTTPConnection(address, timeout=10)
-    floor = [_get(connection, "/healthz")[0] for _ in range(scrapes)]
+    floor = [get(connection, small)[0] for _ in range(scrapes)]
     times = []
     for _ in range(scrapes):
-        seconds, encoding, body = _get(connection, "/metrics")
+        seconds, encoding, body = get(connection, "/metrics", headers)
         times.append(seconds)
     connection.request("GET", "/metrics", headers={"Accept": HEADERS["Accept"]})
     text = connection.getresponse().read()
@@ -28,9 +28,10 @@ def measure(address, scrapes):
             "series": sum(1 for line in text.splitlines() if line and not line.startswith(b"#"))}
 
 
-def _get(connection, path):
+def get(connection, path, headers=None):
+    """Asks for a page: seconds until its last byte, how it is encoded, and the page."""
     begin = time.perf_counter()
-    connection.request("GET", path, headers=HEADERS)
+    connection.request("GET", path, headers=HEADERS if headers is None else headers)
     answer = connection.getresponse()
     body = answer.read()
     seconds = time.perf_counter() - begin

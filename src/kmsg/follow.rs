@@ -4,6 +4,7 @@ use super::journal::{self, Taken};
 use super::place::Place;
 use super::record::Line;
 use super::time::{Origin, event_time, uptime};
+use super::wait::Growth;
 use jiff::Timestamp;
 use memchr::memchr;
 use std::fs::{File, Metadata};
@@ -11,11 +12,12 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How soon a line that was appended to a file is seen.
+/// How often it is looked whether to stop, while nothing can be read.
 const POLL: Duration = Duration::from_millis(20);
-/// How often a file is checked for having been replaced, and a missing one looked for.
+/// How often a file is checked for having been replaced, and a missing one looked for. A file that grows without the kernel
+/// telling, as one that another machine writes, is read as often.
 const CHECK: Duration = Duration::from_millis(500);
 /// The kernel refuses a read of `/dev/kmsg` into less than one record, which is at most 8 KiB.
 const BUFFER: usize = 32 * 1024;
@@ -59,7 +61,7 @@ impl Entry<'_> {
     /// that matter.
     #[must_use]
     pub fn time(&self) -> Option<Timestamp> {
-        event_time(self.line.stamp(), self.origin, Timestamp::now(), uptime())
+        event_time(self.line.stamp(), self.origin, Timestamp::now(), uptime)
     }
 }
 
@@ -172,7 +174,8 @@ impl KernelLog {
             self.place = place;
             return Ended::Failed(error);
         }
-        let (mut since_check, mut announced) = (Duration::ZERO, false);
+        let growth = Growth::of(&file, &metadata);
+        let (mut checked, mut announced, mut told) = (Instant::now(), false, false);
         let ended = loop {
             if stopped() {
                 break Ended::Stopped;
@@ -196,16 +199,23 @@ impl KernelLog {
             match read {
                 Ok(0) => {
                     self.catch_up(counters);
-                    since_check += POLL;
-                    if since_check >= CHECK {
-                        since_check = Duration::ZERO;
+                    if stopped() {
+                        break Ended::Stopped;
+                    }
+                    if checked.elapsed() >= CHECK {
+                        checked = Instant::now();
                         if was_replaced(&self.path, &metadata) {
                             break Ended::Replaced;
                         }
                     }
-                    std::thread::sleep(POLL);
+                    // Told of something, and yet there is nothing, as with /dev/null.
+                    if told {
+                        std::thread::sleep(POLL);
+                    }
+                    told = growth.wait(&file, CHECK);
                 }
                 Ok(length) => {
+                    told = false;
                     let read = &buffer[..length];
                     if let Some(place) = &mut place {
                         place.learn(position, read);

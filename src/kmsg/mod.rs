@@ -5,6 +5,7 @@ mod journal;
 mod place;
 mod record;
 mod time;
+mod wait;
 
 pub use follow::{Counters, Entry, KernelLog};
 pub use record::{Line, Stamp};

@@ -21,12 +21,12 @@ pub(super) fn event_time(
     stamp: Stamp,
     origin: Origin,
     now: Timestamp,
-    uptime: Option<SignedDuration>,
+    uptime: impl FnOnce() -> Option<SignedDuration>,
 ) -> Option<Timestamp> {
     let told = match stamp {
         Stamp::At(at) => Some(at).filter(|at| *at <= now),
         Stamp::SinceBoot(microseconds) if origin.device && !origin.live => {
-            uptime.and_then(|uptime| since_boot(microseconds, now, uptime))
+            uptime().and_then(|uptime| since_boot(microseconds, now, uptime))
         }
         Stamp::SinceBoot(_) | Stamp::Unknown => None,
     };
@@ -67,7 +67,7 @@ mod tests {
     const NOW: &str = "2026-05-10T12:00:00Z";
 
     fn time(stamp: Stamp, origin: Origin, uptime: Option<SignedDuration>) -> Option<Timestamp> {
-        event_time(stamp, origin, at(NOW), uptime)
+        event_time(stamp, origin, at(NOW), || uptime)
     }
 
     #[test]

@@ -289,3 +289,25 @@ fn mig(index: u32, gpu: &mut Gpu) {
         })
         .collect();
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// `bench/exporter/world.py` gives it an identity and repeats it.
+    #[test]
+    fn the_gpu_of_the_benchmark_is_this_h100() {
+        let text = include_str!("../../../bench/exporter/h100.json");
+        for gpu in Machine::H100.scenario().gpus {
+            let identity = format!(
+                r#"{{"uuid": "{}", "pci_bus_id": "{}", "serial": "{}","#,
+                gpu.uuid,
+                gpu.pci_bus_id,
+                gpu.serial.as_deref().unwrap()
+            );
+            let whole = text.replacen('{', &identity, 1);
+            assert_eq!(serde_saphyr::from_str::<Gpu>(&whole).unwrap(), gpu);
+        }
+    }
+}

@@ -2,8 +2,11 @@
 
 use crate::readings::{Event, Readings};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fs::{File, Metadata};
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// The environment variable that names the scenario file.
 pub const SCENARIO_VARIABLE: &str = "FAKE_NVML_SCENARIO";
@@ -177,7 +180,7 @@ impl Scenario {
     /// # Errors
     ///
     /// The file system's.
-    pub fn write(&self, path: &std::path::Path) -> std::io::Result<()> {
+    pub fn write(&self, path: &Path) -> std::io::Result<()> {
         let text = serde_saphyr::to_string(self).map_err(std::io::Error::other)?;
         let next = path.with_extension("next");
         std::fs::write(&next, text)?;
@@ -209,40 +212,94 @@ impl Gpu {
     }
 }
 
-/// The last good text and what it says.
+/// The file as it was read last, and the last good scenario.
 #[derive(Default)]
 struct Last {
-    text: String,
+    file: Option<Read>,
     scenario: Option<Arc<Scenario>>,
 }
 
+/// A file that was read. It is kept open, so that no other file gets its inode for as long.
+struct Read {
+    _open: File,
+    version: Version,
+}
+
+/// What another content of a file changes: a file that was put in its place is another one, and one that was written
+/// again has other times.
+#[derive(PartialEq, Eq)]
+struct Version {
+    place: (u64, u64),
+    length: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Version {
+    fn of(file: &Metadata) -> Self {
+        Self {
+            place: (file.dev(), file.ino()),
+            length: file.len(),
+            modified: (file.mtime(), file.mtime_nsec()),
+            changed: (file.ctime(), file.ctime_nsec()),
+        }
+    }
+}
+
 impl Last {
-    /// Takes in what the file holds now; parses it only where it has changed, and keeps what was where it is no scenario.
-    fn update(&mut self, text: String) {
-        if (self.scenario.is_none() || self.text != text)
-            && let Ok(scenario) = Scenario::parse(&text)
-        {
-            self.text = text;
+    /// Reads the file where it is not the one that was read last; keeps the scenario where it cannot be read.
+    ///
+    /// To look is a hundred times cheaper than to read, and the driver is called a hundred times a second.
+    fn look(&mut self, path: &Path) {
+        let Ok(now) = std::fs::metadata(path).map(|now| Version::of(&now)) else {
+            return;
+        };
+        if self.file.as_ref().is_some_and(|read| read.version == now) {
+            return;
+        }
+        let read = || -> std::io::Result<(Read, String)> {
+            let mut file = File::open(path)?;
+            // Asked before it is read: what is written meanwhile is read again.
+            let version = Version::of(&file.metadata()?);
+            let mut text = String::new();
+            file.read_to_string(&mut text)?;
+            let read = Read {
+                _open: file,
+                version,
+            };
+            Ok((read, text))
+        };
+        if let Ok((read, text)) = read() {
+            self.file = Some(read);
+            self.update(&text);
+        }
+    }
+
+    /// Takes in what the file holds now, and keeps what was where it is no scenario.
+    fn update(&mut self, text: &str) {
+        if let Ok(scenario) = Scenario::parse(text) {
             self.scenario = Some(Arc::new(scenario));
         }
     }
 }
 
 static LAST: Mutex<Last> = Mutex::new(Last {
-    text: String::new(),
+    file: None,
     scenario: None,
 });
 
+/// Where the scenario is, as the environment said at the first call.
+pub(crate) fn path() -> Option<&'static Path> {
+    static PATH: LazyLock<Option<PathBuf>> =
+        LazyLock::new(|| std::env::var_os(SCENARIO_VARIABLE).map(PathBuf::from));
+    PATH.as_deref()
+}
+
 /// The scenario as the file says it now; the last good one while the file cannot be read or understood.
-///
-/// The file is read at every call, because a modification time is too coarse to notice two changes close together.
 pub(crate) fn current() -> Option<Arc<Scenario>> {
-    let read = std::env::var_os(SCENARIO_VARIABLE)
-        .map(PathBuf::from)
-        .and_then(|path| std::fs::read_to_string(path).ok());
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(text) = read {
-        last.update(text);
+    if let Some(path) = path() {
+        last.look(path);
     }
     last.scenario.clone()
 }
@@ -281,14 +338,42 @@ mod tests {
     fn half_a_file_changes_nothing() {
         let mut last = Last::default();
         let text = serde_saphyr::to_string(&Scenario::healthy(2)).unwrap();
-        last.update(text[..text.len() / 3].to_owned() + ": [");
+        last.update(&(text[..text.len() / 3].to_owned() + ": ["));
         assert_eq!(last.scenario, None);
-        last.update(text.clone());
+        last.update(&text);
         assert_eq!(last.scenario.as_deref(), Some(&Scenario::healthy(2)));
-        last.update("gpus:\n  - {uuid: GPU".to_owned());
+        last.update("gpus:\n  - {uuid: GPU");
         assert_eq!(last.scenario.as_deref(), Some(&Scenario::healthy(2)));
-        last.update(serde_saphyr::to_string(&Scenario::healthy(3)).unwrap());
+        last.update(&serde_saphyr::to_string(&Scenario::healthy(3)).unwrap());
         assert_eq!(last.scenario.as_deref(), Some(&Scenario::healthy(3)));
+    }
+
+    #[test]
+    fn each_of_many_changes_in_a_row_is_seen_and_what_did_not_change_is_not_read_again() {
+        let directory =
+            std::env::temp_dir().join(format!("fake-driver-many-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("scenario.yaml");
+        let mut last = Last::default();
+        last.look(&path);
+        assert_eq!(last.scenario, None, "there is none yet");
+        let mut scenario = Scenario::healthy(1);
+        for round in 0..300 {
+            // All are of one length, and several come within one tick of the file system's clock.
+            for temperature in [10 + round % 7, 20 + round % 7, 30 + round % 7] {
+                scenario.gpus[0].temperature = temperature;
+                scenario.write(&path).unwrap();
+            }
+            last.look(&path);
+            assert_eq!(last.scenario.as_deref(), Some(&scenario));
+            let seen = last.scenario.clone().unwrap();
+            last.look(&path);
+            assert!(Arc::ptr_eq(&seen, last.scenario.as_ref().unwrap()));
+        }
+        std::fs::remove_file(&path).unwrap();
+        last.look(&path);
+        assert_eq!(last.scenario.as_deref(), Some(&scenario));
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! The device file that the library holds open between its initialisation and its shutdown, as the real one holds
 //! `/dev/nvidiactl`: while it does, a GPU cannot be reset.
 
-use crate::scenario::{DEVICE, SCENARIO_VARIABLE};
+use crate::scenario::{self, DEVICE};
 use std::fs::File;
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 static HELD: Mutex<Option<File>> = Mutex::new(None);
@@ -12,9 +11,9 @@ static HELD: Mutex<Option<File>> = Mutex::new(None);
 pub(super) fn hold() {
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
     if held.is_none()
-        && let Some(scenario) = std::env::var_os(SCENARIO_VARIABLE)
+        && let Some(scenario) = scenario::path()
     {
-        *held = File::open(Path::new(&scenario).with_file_name(DEVICE)).ok();
+        *held = File::open(scenario.with_file_name(DEVICE)).ok();
     }
 }
 

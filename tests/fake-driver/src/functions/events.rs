@@ -1,6 +1,7 @@
 //! Events. What is added to a GPU's list after it was registered is delivered once.
 
 use super::*;
+use crate::changes::Changes;
 use std::ffi::c_ulonglong;
 use std::sync::{Mutex, PoisonError};
 
@@ -21,10 +22,12 @@ struct Registered {
     seen: usize,
 }
 
-type Set = Mutex<Vec<Registered>>;
-
-/// How often a wait looks for something new.
-const STEP: Duration = Duration::from_millis(5);
+/// A set of GPUs whose events are waited for.
+#[derive(Default)]
+struct Set {
+    registered: Mutex<Vec<Registered>>,
+    changes: Changes,
+}
 
 /// # Safety
 ///
@@ -74,22 +77,25 @@ export! {
             if types & !supported != 0 {
                 return Err(NOT_SUPPORTED);
             }
-            let mut registered = unsafe { set(to) }?.lock().unwrap_or_else(PoisonError::into_inner);
+            let set = unsafe { set(to) }?;
+            let mut registered = set.registered.lock().unwrap_or_else(PoisonError::into_inner);
             registered.push(Registered { index, types, seen: gpu.events.len() });
             Ok(())
         })
     }
     fn nvmlEventSetWait_v2(from: *mut c_void, data: *mut EventData, milliseconds: c_uint) {
         let until = Instant::now() + Duration::from_millis(milliseconds.into());
-        let mut registered = unsafe { set(from) }?.lock().unwrap_or_else(PoisonError::into_inner);
+        let set = unsafe { set(from) }?;
+        let mut registered = set.registered.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(event) = next(&mut registered)? {
                 return unsafe { put(data, event) };
             }
-            if Instant::now() >= until {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
                 return Err(TIMEOUT);
             }
-            std::thread::sleep(STEP);
+            set.changes.wait(left);
         }
     }
     fn nvmlEventSetFree(from: *mut c_void) {

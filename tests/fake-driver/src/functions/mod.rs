@@ -72,20 +72,21 @@ pub struct PciInfo {
     bus_id: [c_char; 32],
 }
 
-fn hang(seconds: impl Fn(&Scenario) -> f64) {
+/// Hangs for as long as the scenario says; what it says after that.
+fn hang(seconds: impl Fn(&Scenario) -> f64) -> Option<Arc<Scenario>> {
     let started = Instant::now();
-    while let Some(scenario) = current() {
+    loop {
+        let scenario = current()?;
         let wanted = seconds(&scenario);
         if wanted <= 0.0 || started.elapsed().as_secs_f64() >= wanted {
-            return;
+            return Some(scenario);
         }
         std::thread::sleep(HANG_STEP);
     }
 }
 
 fn system() -> Result<Arc<Scenario>, Return> {
-    hang(|scenario| scenario.hang_seconds);
-    let scenario = current().ok_or(DRIVER_NOT_LOADED)?;
+    let scenario = hang(|scenario| scenario.hang_seconds).ok_or(DRIVER_NOT_LOADED)?;
     match scenario.driver {
         DriverState::Loaded => Ok(scenario),
         DriverState::NotLoaded => Err(DRIVER_NOT_LOADED),
