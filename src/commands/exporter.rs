@@ -1,11 +1,12 @@
 //! `gpu-remediator exporter`.
 
 use crate::exporter::{self, Config, ReleaseListener};
-use crate::nvml::{DriverSource, Library, SimulatedGpus};
+use crate::nvml::{DriverSource, Library, Scenario, ScenarioDriver, ScenarioLog, SimulatedGpus};
 use anyhow::Context;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -31,14 +32,9 @@ pub struct ExporterArgs {
     /// Name of this node, for the label `node`
     #[arg(long, env = "NODE_NAME", value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub node_name: String,
-    /// Kernel log: the device, or a file that something else writes it to
-    #[arg(
-        long,
-        env = "GPU_EXPORTER_KMSG",
-        default_value = "/dev/kmsg",
-        value_name = "PATH"
-    )]
-    pub kmsg: PathBuf,
+    /// Kernel log: the device, or a file that something else writes it to [default: /dev/kmsg, or none with a scenario, which has a log of its own]
+    #[arg(long, env = "GPU_EXPORTER_KMSG", value_name = "PATH")]
+    pub kmsg: Option<PathBuf>,
     /// Driver library; found by the dynamic linker where not given
     #[arg(long, env = "GPU_EXPORTER_NVML", value_name = "PATH")]
     pub nvml: Option<PathBuf>,
@@ -56,10 +52,9 @@ pub struct ExporterArgs {
     /// Address for POST /release, with which somebody on this machine has the driver let go for a GPU reset; loopback only [default: 127.0.0.1:9414, if it is free; `none` for no such address]
     #[arg(long, env = "GPU_EXPORTER_RELEASE_LISTEN", value_name = "ADDRESS", value_parser = release_address)]
     pub release_listen: Option<ReleaseAddress>,
-    /// Simulate so many healthy GPUs, without any driver
-    #[arg(long, env = "GPU_EXPORTER_SIMULATE", value_name = "COUNT", conflicts_with = "nvml",
-          value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub simulate: Option<u32>,
+    /// Simulate so many healthy GPUs, without any driver; or those of a scenario file, with what happens to them
+    #[arg(long, env = "GPU_EXPORTER_SIMULATE", value_name = "FILE|COUNT", conflicts_with = "nvml", value_parser = simulate)]
+    pub simulate: Option<Simulate>,
     /// Time between two askings of each GPU
     #[arg(long, env = "GPU_EXPORTER_INTERVAL", default_value = "1s", value_name = "DURATION", value_parser = duration)]
     pub interval: Duration,
@@ -80,6 +75,28 @@ pub struct ExporterArgs {
     pub pod_resources_interval: Duration,
 }
 
+/// What is simulated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Simulate {
+    /// So many healthy GPUs.
+    Healthy(u32),
+    /// What a file says.
+    Scenario(PathBuf),
+}
+
+/// A count, or else the path of a file.
+fn simulate(text: &str) -> Result<Simulate, String> {
+    if text.is_empty() {
+        return Err("neither a count of GPUs nor a scenario file".to_owned());
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(Simulate::Scenario(text.into()));
+    }
+    let count = text.parse().ok().filter(|count| (1..=64).contains(count));
+    let count = count.ok_or_else(|| "a count must be from 1 to 64".to_owned())?;
+    Ok(Simulate::Healthy(count))
+}
+
 /// Where `/release` is to be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReleaseAddress {
@@ -88,6 +105,9 @@ pub enum ReleaseAddress {
     /// There.
     At(SocketAddr),
 }
+
+/// The kernel log of a machine with real GPUs.
+const DEFAULT_KERNEL_LOG: &str = "/dev/kmsg";
 
 /// Where `/release` is served if nobody says otherwise and the port is free.
 const DEFAULT_RELEASE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9414));
@@ -127,7 +147,7 @@ fn release_listener(asked: Option<ReleaseAddress>) -> Option<ReleaseListener> {
 ///
 /// # Errors
 ///
-/// The address cannot be listened on, or the system has no threads or signals to give.
+/// The scenario cannot be used, the address cannot be listened on, or the system has no threads or signals to give.
 pub async fn run(args: ExporterArgs) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
@@ -143,22 +163,36 @@ pub async fn run(args: ExporterArgs) -> anyhow::Result<()> {
             stop.cancel();
         }
     });
+    // Simulated GPUs are on no bus.
+    let sysfs = args.simulate.is_none().then_some(args.sysfs);
+    let (mut kernel_log, mut simulated_log) = (args.kmsg, None);
+    let mut expected_gpus = args.expected_gpus;
     let driver: Box<dyn DriverSource> = match args.simulate {
-        Some(count) => Box::new(SimulatedGpus::new(count, &args.node_name)),
+        Some(Simulate::Scenario(path)) => {
+            let scenario = Scenario::read(&path)?;
+            expected_gpus = expected_gpus.or(scenario.expected_gpus());
+            let simulation = scenario.play(&args.node_name);
+            simulated_log = Some(ScenarioLog::new(Arc::clone(&simulation)));
+            Box::new(ScenarioDriver::new(simulation))
+        }
+        Some(Simulate::Healthy(count)) => Box::new(SimulatedGpus::new(count, &args.node_name)),
         None => Box::new(Library { path: args.nvml }),
     };
+    if simulated_log.is_none() {
+        kernel_log.get_or_insert_with(|| DEFAULT_KERNEL_LOG.into());
+    }
     exporter::run(
         Config {
             listen: args.listen,
             web_config: args.web_config_file,
             node: args.node_name,
-            kernel_log: args.kmsg,
+            kernel_log,
+            simulated_log,
             driver,
             interval: args.interval,
             call_deadline: args.call_deadline,
-            expected_gpus: args.expected_gpus,
-            // Simulated GPUs are on no bus.
-            sysfs: args.simulate.is_none().then_some(args.sysfs),
+            expected_gpus,
+            sysfs,
             release: release_listener(args.release_listen),
             pod_resources: Some(args.pod_resources_socket)
                 .filter(|path| !path.is_empty())
@@ -200,6 +234,18 @@ mod tests {
         assert_eq!(at("none"), Ok(ReleaseAddress::None));
         assert!(at("0.0.0.0:9414").unwrap_err().contains("other machines"));
         assert!(at("9414").unwrap_err().contains("127.0.0.1:9414"));
+    }
+
+    #[test]
+    fn what_is_no_number_is_a_scenario_file() {
+        assert_eq!(simulate("8"), Ok(Simulate::Healthy(8)));
+        assert_eq!(
+            simulate("8.yaml"),
+            Ok(Simulate::Scenario(PathBuf::from("8.yaml")))
+        );
+        for text in ["", "0", "65", "99999999999"] {
+            assert!(simulate(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod collector;
 mod families;
+mod kernel_log;
 mod kubelet;
 mod ledger;
 mod listener;
@@ -19,12 +20,12 @@ mod told;
 use crate::http::{
     self, BindError, Limits, Parts, Router, Server, StatusCode, WebConfig, WebConfigError,
 };
-use crate::kmsg::{Counters, Entry, KernelLog};
+use crate::kmsg::Counters;
 use crate::kubernetes::pod_resources::PodResources;
-use crate::nvml::{DriverSource, PciBus};
+use crate::nvml::{DriverSource, PciBus, ScenarioLog};
 use crate::telemetry;
-use crate::xid::{self, Parser};
 use collector::NodeCollector;
+use kernel_log::Logs;
 use kubelet::Kubelet;
 use prometheus_client::registry::Registry;
 use sampler::{Pace, Shared, lock};
@@ -53,8 +54,10 @@ pub struct Config {
     pub web_config: Option<PathBuf>,
     /// The node's name, for the label `node`.
     pub node: String,
-    /// The kernel log: `/dev/kmsg` or a file.
-    pub kernel_log: PathBuf,
+    /// The kernel log: `/dev/kmsg` or a file; `None` where the simulated one takes its place.
+    pub kernel_log: Option<PathBuf>,
+    /// The kernel log of simulated GPUs, which is read beside the other.
+    pub simulated_log: Option<ScenarioLog>,
     /// Where the driver comes from.
     pub driver: Box<dyn DriverSource>,
     /// Between two askings of a GPU.
@@ -146,14 +149,11 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Exporter
         tokio::spawn(server.serve(routes, stop.clone()));
     }
     tokio::spawn(release_on_signal(Arc::clone(&shared)));
-    // This thread is not waited for: it holds nothing that must be given back.
-    read_log(
-        config.kernel_log,
-        Arc::clone(&state),
-        Arc::clone(&log),
-        stop.clone(),
-    )
-    .map_err(|source| ExporterError::Thread {
+    let logs = Logs {
+        path: config.kernel_log,
+        simulated: config.simulated_log,
+    };
+    kernel_log::start(logs, &state, &log, &stop).map_err(|source| ExporterError::Thread {
         name: "kernel log",
         source,
     })?;
@@ -300,29 +300,6 @@ fn routes(registry: Arc<Registry>, readiness: Readiness) -> Router {
                 ],
             )
         })
-}
-
-fn read_log(
-    path: PathBuf,
-    state: Arc<Mutex<State>>,
-    counters: Arc<Counters>,
-    stop: CancellationToken,
-) -> io::Result<()> {
-    let mut parser = Parser::default();
-    let each = move |entry: Entry<'_>| {
-        if !xid::may_be_message(entry.line.bytes()) {
-            return;
-        }
-        for message in parser.parse(&entry.line.text()) {
-            let at = entry.time();
-            tracing::debug!(?message, ?at, "the driver logged");
-            lock(&state).observe(message, at);
-        }
-    };
-    std::thread::Builder::new()
-        .name("kernel-log".to_owned())
-        .spawn(move || KernelLog::new(path).follow(&counters, || stop.is_cancelled(), each))?;
-    Ok(())
 }
 
 #[cfg(test)]
