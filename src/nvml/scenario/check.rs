@@ -6,8 +6,8 @@ use super::state::fold;
 use super::step::{Action, Step, What};
 use super::timeline::{SHORTEST_ROUND, Timeline};
 use super::{Board, Scenario};
+use crate::nvml;
 use crate::nvml::simulated::{self, SimulatedGpus};
-use crate::nvml::{self};
 use crate::xid::PciAddress;
 use serde_saphyr::Spanned;
 use std::collections::BTreeSet;
@@ -183,8 +183,7 @@ fn boards(refuse: &Refuse<'_>, file: &File) -> Result<Vec<Board>, ScenarioError>
     let (mut uuids, mut places) = (BTreeSet::new(), BTreeSet::new());
     for (index, gpu) in (0..).zip(list) {
         let subject = format!("GPU {index}");
-        let board = board(refuse, &subject, &base, &gpu.value)
-            .map_err(|wrong| wrong.at(refuse, gpu, &subject))?;
+        let board = board(refuse, &subject, &base, gpu)?;
         if let Some(uuid) = &board.uuid
             && !uuids.insert(uuid.clone())
         {
@@ -203,38 +202,24 @@ fn boards(refuse: &Refuse<'_>, file: &File) -> Result<Vec<Board>, ScenarioError>
     Ok(boards)
 }
 
-/// What is wrong with a GPU: said already, or still without its place.
-enum Wrong {
-    Said(ScenarioError),
-    Problem(String),
-}
-
-impl Wrong {
-    fn at(self, refuse: &Refuse<'_>, gpu: &Spanned<Gpu>, subject: &str) -> ScenarioError {
-        match self {
-            Self::Said(error) => error,
-            Self::Problem(problem) => refuse.at(gpu, subject, problem),
-        }
-    }
-}
-
-impl From<ScenarioError> for Wrong {
-    fn from(error: ScenarioError) -> Self {
-        Self::Said(error)
-    }
-}
-
-fn board(refuse: &Refuse<'_>, subject: &str, base: &Board, gpu: &Gpu) -> Result<Board, Wrong> {
+fn board(
+    refuse: &Refuse<'_>,
+    subject: &str,
+    base: &Board,
+    place: &Spanned<Gpu>,
+) -> Result<Board, ScenarioError> {
+    let gpu = &place.value;
+    let refused = |problem: String| refuse.at(place, subject, problem);
     let uuid = gpu.uuid.as_deref();
     if let Some(uuid) = uuid.filter(|uuid| !is_uuid("GPU-", uuid)) {
-        return Err(Wrong::Problem(format!(
+        return Err(refused(format!(
             "`uuid`: {uuid} is not `GPU-` and groups of 8, 4, 4, 4 and 12 hexadecimal digits"
         )));
     }
     let pci: Option<Result<PciAddress, _>> = gpu.pci_bus_id.as_deref().map(str::parse);
     let pci = pci
         .transpose()
-        .map_err(|error| Wrong::Problem(format!("`pci_bus_id`: {error}")))?;
+        .map_err(|error| refused(format!("`pci_bus_id`: {error}")))?;
     let mut instances = Vec::new();
     for instance in &gpu.instances {
         instances.push(

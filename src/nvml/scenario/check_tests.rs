@@ -76,7 +76,7 @@ fn a_mistake_in_the_form_is_told_with_its_place_and_a_mend() {
         ("model: x\n", "the key `gpus` is missing"),
         (
             "gpus: many\n",
-            "faults.yaml:1:7: expected how many GPUs there are, or a list of them",
+            "faults.yaml:1:1: expected how many GPUs there are, or a list of them",
         ),
         ("gpus: [\n", "faults.yaml:"),
         ("", "faults.yaml:"),
