@@ -136,6 +136,7 @@ impl Pipe {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::exporter::Collectors;
     use crate::nvml::Scenario;
     use std::time::Instant;
 
@@ -146,7 +147,7 @@ mod tests {
         std::fs::write(&file, "gpus: 1\ntimeline: [{at: 0s, gpu: 0, xid: 79}]\n").unwrap();
         let simulation = Scenario::read(&file).unwrap().play("node-1");
         let second = Duration::from_secs(1);
-        let state = Arc::new(Mutex::new(State::new(second, second)));
+        let state = Arc::new(Mutex::new(State::new(Collectors::default(), second)));
         let (counters, stop) = (Arc::new(Counters::default()), CancellationToken::new());
         let logs = Logs {
             path,

@@ -1,6 +1,8 @@
 //! Asking the kubelet, in the background, who holds the GPUs, and what it last said.
 
+use super::outcome::Outcome;
 use super::sampler::lock;
+use super::schedule::fresh;
 use super::state::State;
 use crate::kubernetes::pod_resources::{AskError, PodDevices, PodResources};
 use jiff::Timestamp;
@@ -16,10 +18,8 @@ pub(super) struct Kubelet {
     /// An answer that is older says nothing any more: a pod in it may have ended and its GPU be another's.
     fresh: Duration,
     answer: Option<(Instant, Vec<PodDevices>)>,
-    /// Whether the last asking succeeded, and how long it took.
-    asked: Option<(bool, Duration)>,
-    /// When an asking last succeeded.
-    pub(super) last_success: Option<Timestamp>,
+    /// How the last asking went; `None` before the first has ended.
+    pub(super) asked: Option<Outcome>,
     /// Failed askings by their code.
     pub(super) failures: BTreeMap<&'static str, u64>,
 }
@@ -27,10 +27,9 @@ pub(super) struct Kubelet {
 impl Kubelet {
     pub(super) fn new(interval: Duration, deadline: Duration) -> Self {
         Self {
-            fresh: interval * 2 + deadline,
+            fresh: fresh(interval, deadline),
             answer: None,
             asked: None,
-            last_success: None,
             failures: BTreeMap::new(),
         }
     }
@@ -43,12 +42,9 @@ impl Kubelet {
         now: Instant,
         at: Timestamp,
     ) {
-        self.asked = Some((answer.is_ok(), took));
+        self.asked = Some(Outcome::after(self.asked, answer.is_ok(), took, now, at));
         match answer {
-            Ok(pods) => {
-                self.answer = Some((now, pods));
-                self.last_success = Some(at);
-            }
+            Ok(pods) => self.answer = Some((now, pods)),
             Err(code) => *self.failures.entry(code).or_default() += 1,
         }
     }
@@ -59,18 +55,6 @@ impl Kubelet {
             Some((at, pods)) if now.duration_since(*at) <= self.fresh => pods,
             _ => &[],
         }
-    }
-
-    /// Whether the last asking succeeded and is not too old; `None` before the first has ended.
-    pub(super) fn success(&self, now: Instant) -> Option<bool> {
-        let (succeeded, _) = self.asked?;
-        let fresh = |(at, _): &(Instant, _)| now.duration_since(*at) <= self.fresh;
-        Some(succeeded && self.answer.as_ref().is_some_and(fresh))
-    }
-
-    /// How long the last asking took.
-    pub(super) fn took(&self) -> Option<Duration> {
-        self.asked.map(|(_, took)| took)
     }
 }
 
@@ -148,9 +132,8 @@ mod tests {
     fn before_the_first_answer_nothing_is_known() {
         let kubelet = Kubelet::new(INTERVAL, DEADLINE);
         let now = Instant::now();
-        assert_eq!(kubelet.success(now), None);
-        assert_eq!(kubelet.took(), None);
-        assert!(kubelet.pods(now).is_empty() && kubelet.last_success.is_none());
+        assert_eq!(kubelet.asked, None);
+        assert!(kubelet.pods(now).is_empty());
     }
 
     #[test]
@@ -163,16 +146,18 @@ mod tests {
             start,
             at(0),
         );
-        assert_eq!(kubelet.success(start), Some(true));
-        assert_eq!(kubelet.took(), Some(Duration::from_millis(3)));
+        let success =
+            |kubelet: &Kubelet, now| kubelet.asked.unwrap().success(INTERVAL, DEADLINE, now);
+        assert!(success(&kubelet, start));
+        assert_eq!(kubelet.asked.unwrap().took, Duration::from_millis(3));
         kubelet.answered(Err("deadline_exceeded"), DEADLINE, start + INTERVAL, at(15));
         let still = start + 2 * INTERVAL + DEADLINE;
-        assert_eq!(kubelet.success(still), Some(false));
-        assert_eq!(kubelet.took(), Some(DEADLINE));
+        assert!(!success(&kubelet, still));
+        assert_eq!(kubelet.asked.unwrap().took, DEADLINE);
         assert_eq!(kubelet.pods(still), [pod("llm-0")]);
         let too_late = still + Duration::from_millis(1);
         assert!(kubelet.pods(too_late).is_empty());
-        assert_eq!(kubelet.last_success, Some(at(0)));
+        assert_eq!(kubelet.asked.unwrap().last_success, Some(at(0)));
         assert_eq!(kubelet.failures, BTreeMap::from([("deadline_exceeded", 1)]));
     }
 
@@ -185,7 +170,6 @@ mod tests {
         assert_eq!(kubelet.pods(start + INTERVAL), [pod("b")]);
         kubelet.answered(Ok(Vec::new()), DEADLINE, start + 2 * INTERVAL, at(20));
         assert!(kubelet.pods(start + 2 * INTERVAL).is_empty());
-        assert_eq!(kubelet.success(start + 2 * INTERVAL), Some(true));
     }
 
     #[test]

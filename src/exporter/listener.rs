@@ -1,6 +1,7 @@
 //! The threads that listen to what the driver tells of a GPU by itself, one for each GPU.
 
 use super::sampler::{Shared, lock};
+use super::state::State;
 use crate::nvml::{DriverError, Event, Events};
 use crate::xid::PciAddress;
 use jiff::Timestamp;
@@ -14,7 +15,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// Listens to the GPU at one index, for as long as the process lives.
 pub(super) fn listen(shared: &Shared, index: u32) {
-    let step = shared.pace().interval.min(LONGEST_WAIT);
+    let step = shared.pace().interval().min(LONGEST_WAIT);
     // The session that has nothing to tell, or did not let itself be listened to, and when it may be tried again.
     let mut left: Option<(u64, Option<Instant>)> = None;
     let mut said: Option<DriverError> = None;
@@ -34,16 +35,16 @@ pub(super) fn listen(shared: &Shared, index: u32) {
                 Ok(None) => left = Some((number, None)),
                 Ok(Some(mut events)) => {
                     drop(session);
-                    for name in events.others() {
-                        lock(shared.state_mutex()).ledger.other(pci, name, 0);
-                    }
+                    listened_to(&mut lock(shared.state_mutex()), pci, &events.others());
                     said = None;
                     let ended = follow(shared, index, number, pci, events.as_mut(), step);
+                    left_alone(shared, pci, ended.is_ok());
                     left = ended
                         .is_err()
                         .then(|| (number, Some(Instant::now() + TRY_AGAIN)));
                 }
                 Err(error) => {
+                    left_alone(shared, pci, false);
                     left = Some((number, Some(Instant::now() + TRY_AGAIN)));
                     if said.as_ref() != Some(&error) {
                         tracing::warn!(gpu = index, %error, "NVML tells no events of this GPU; trying again");
@@ -55,6 +56,24 @@ pub(super) fn listen(shared: &Shared, index: u32) {
         if !shared.wait(step) {
             return;
         }
+    }
+}
+
+/// From now on a GPU is listened to, and these events of it count.
+fn listened_to(state: &mut State, pci: PciAddress, others: &[&'static str]) {
+    for name in others {
+        state.ledger.other(pci, name, 0);
+    }
+    state.listening.insert(pci, true);
+}
+
+/// Nobody listens to a GPU any more: because the session has ended, or because the driver refuses.
+fn left_alone(shared: &Shared, pci: PciAddress, session_ended: bool) {
+    let mut state = lock(shared.state_mutex());
+    if session_ended {
+        state.listening.remove(&pci);
+    } else {
+        state.listening.insert(pci, false);
     }
 }
 

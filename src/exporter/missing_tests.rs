@@ -1,7 +1,7 @@
 //! GPUs that are missing, a driver that was let go, and a log full of nonsense.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
-use super::tests::{DEADLINE, INTERVAL, at, healthy, identity, is_up, sample};
+use super::tests::{DEADLINE, at, collectors, healthy, identity, is_up, sample};
 use super::*;
 use crate::xid::Parser;
 
@@ -42,7 +42,7 @@ fn a_gpu_that_only_the_kernel_sees() {
     state.driver_failed(&DriverError::GpuLost);
     assert_eq!(state.unlisted(), [pci("0000:af:00")]);
     // Before the driver was asked it is not known what it has.
-    let mut fresh = State::new(INTERVAL, DEADLINE);
+    let mut fresh = State::new(collectors(), DEADLINE);
     fresh.presence.kernel_sees(Some(bus.into()));
     assert!(fresh.unlisted().is_empty());
     fresh.driver_failed(&DriverError::Load("none".to_owned()));
@@ -65,7 +65,7 @@ fn a_driver_that_was_let_go_is_neither_up_nor_at_fault() {
 
 #[test]
 fn a_log_full_of_nonsense_fills_no_memory() {
-    let mut state = State::new(INTERVAL, DEADLINE);
+    let mut state = State::new(collectors(), DEADLINE);
     let mut parser = Parser::default();
     for domain in 0..2000 {
         let lines = [

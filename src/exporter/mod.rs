@@ -1,38 +1,44 @@
 //! The node process: the driver and the kernel log in, `/metrics` out. It judges nothing.
 
-mod collector;
+mod bus;
+
+mod collectors;
+mod config;
 mod families;
 mod kernel_log;
 mod kubelet;
 mod ledger;
 mod listener;
+mod outcome;
 #[cfg(feature = "sim")]
 pub mod passive;
 mod pod_info;
 mod presence;
 mod release;
 mod sampler;
+mod schedule;
+mod scrape;
 mod series;
 mod state;
 mod switches;
 mod told;
+mod worker;
 
-use crate::http::{
-    self, BindError, Limits, Parts, Router, Server, StatusCode, WebConfig, WebConfigError,
-};
+use crate::http::{self, Limits, Parts, Router, Server, StatusCode, WebConfig};
 use crate::kmsg::Counters;
 use crate::kubernetes::pod_resources::PodResources;
-use crate::nvml::{DriverSource, PciBus, ScenarioLog};
+use crate::nvml::PciBus;
 use crate::telemetry;
-use collector::NodeCollector;
+pub use collectors::{Collector, Collectors};
+pub use config::{Config, ExporterError, ReleaseListener};
+
 use kernel_log::Logs;
 use kubelet::Kubelet;
 use prometheus_client::registry::Registry;
 use sampler::{Pace, Shared, lock};
+use scrape::NodeCollector;
 use state::State;
 use std::io;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -41,69 +47,8 @@ use tokio_util::sync::CancellationToken;
 
 /// How long the threads have to end the driver session before the process ends without.
 const SHUTDOWN: Duration = Duration::from_secs(2);
-/// How often it is looked what the kernel sees on the bus.
-const BUS_INTERVAL: Duration = Duration::from_secs(10);
 /// How long the history of the kernel log may keep the process from being ready.
 const HISTORY: Duration = Duration::from_secs(60);
-
-/// What the node process needs to know.
-pub struct Config {
-    /// Where `/metrics` is served.
-    pub listen: SocketAddr,
-    /// A file that asks for TLS or basic authentication there.
-    pub web_config: Option<PathBuf>,
-    /// The node's name, for the label `node`.
-    pub node: String,
-    /// The kernel log: `/dev/kmsg` or a file; `None` where the simulated one takes its place.
-    pub kernel_log: Option<PathBuf>,
-    /// The kernel log of simulated GPUs, which is read beside the other.
-    pub simulated_log: Option<ScenarioLog>,
-    /// Where the driver comes from.
-    pub driver: Box<dyn DriverSource>,
-    /// Between two askings of a GPU.
-    pub interval: Duration,
-    /// A driver call that takes longer hangs; the kubelet's answer is waited for as long.
-    pub call_deadline: Duration,
-    /// How many GPUs there should be, where the operator knows.
-    pub expected_gpus: Option<u32>,
-    /// Where the kernel shows its devices; `None` where the GPUs are not this machine's.
-    pub sysfs: Option<PathBuf>,
-    /// Where `/release` is served.
-    pub release: Option<ReleaseListener>,
-    /// The kubelet's PodResources socket; `None` to leave the kubelet alone.
-    pub pod_resources: Option<PathBuf>,
-    /// Between two askings of the kubelet.
-    pub pod_resources_interval: Duration,
-}
-
-/// The listener for requests of this machine alone.
-#[derive(Debug, Clone, Copy)]
-pub struct ReleaseListener {
-    /// An address that only this machine can reach.
-    pub address: SocketAddr,
-    /// Whether the process is to go on without it where the address is taken.
-    pub optional: bool,
-}
-
-/// Why the node process cannot run. A missing driver or kernel log is no reason.
-#[derive(Debug, thiserror::Error)]
-pub enum ExporterError {
-    /// The address cannot be listened on.
-    #[error(transparent)]
-    Bind(#[from] BindError),
-    /// The web configuration cannot be used.
-    #[error(transparent)]
-    WebConfig(#[from] WebConfigError),
-    /// The system has no thread left.
-    #[error("cannot start the {name} thread")]
-    Thread {
-        /// What the thread was for.
-        name: &'static str,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-}
 
 /// Runs the node process until the token is cancelled.
 ///
@@ -115,51 +60,50 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Exporter
     let server = Server::bind(config.listen, Limits::default())
         .await?
         .with_web_config(web_config);
-    let release_server = match config.release {
+    let collectors = config.collectors;
+    let on = |collector| collectors.is_on(collector);
+    // Where nobody asks the driver, there is nothing to let go.
+    let release_server = match config.release.filter(|_| on(Collector::Nvml)) {
         Some(listener) => bind_release(listener).await?,
         None => None,
     };
-    let mut state = State::new(config.interval, config.call_deadline);
+    let mut state = State::new(collectors.clone(), config.call_deadline);
     state.presence.configure(config.expected_gpus);
     let state = Arc::new(Mutex::new(state));
     let log = Arc::new(Counters::default());
     let pace = Pace {
-        interval: config.interval,
+        collectors: collectors.clone(),
         deadline: config.call_deadline,
     };
     let shared = Shared::new(Arc::clone(&state), Arc::clone(&log), pace);
-    let driver = sampler::start(Arc::clone(&shared), config.driver).map_err(|source| {
-        ExporterError::Thread {
-            name: "driver",
-            source,
-        }
-    })?;
-    if let Some(sysfs) = config.sysfs {
+    let driver = on(Collector::Nvml)
+        .then(|| sampler::start(Arc::clone(&shared), config.driver))
+        .transpose()
+        .map_err(|source| no_thread("driver", source))?;
+    if let Some(sysfs) = config.sysfs.filter(|_| on(Collector::PciBus)) {
         let shared = Arc::clone(&shared);
         std::thread::Builder::new()
             .name("pci-bus".to_owned())
-            .spawn(move || watch_bus(&shared, &PciBus::new(&sysfs)))
-            .map_err(|source| ExporterError::Thread {
-                name: "PCI bus",
-                source,
-            })?;
+            .spawn(move || bus::watch(&shared, &PciBus::new(&sysfs)))
+            .map_err(|source| no_thread("PCI bus", source))?;
     }
     if let Some(server) = release_server {
         let routes = release::routes(Arc::clone(&shared));
         tokio::spawn(server.serve(routes, stop.clone()));
     }
     tokio::spawn(release_on_signal(Arc::clone(&shared)));
-    let logs = Logs {
-        path: config.kernel_log,
-        simulated: config.simulated_log,
-    };
-    kernel_log::start(logs, &state, &log, &stop).map_err(|source| ExporterError::Thread {
-        name: "kernel log",
-        source,
-    })?;
-
-    if let Some(socket) = config.pod_resources {
-        let (interval, deadline) = (config.pod_resources_interval, config.call_deadline);
+    if on(Collector::KernelLog) {
+        let logs = Logs {
+            path: config.kernel_log,
+            simulated: config.simulated_log,
+        };
+        kernel_log::start(logs, &state, &log, &stop)
+            .map_err(|source| no_thread("kernel log", source))?;
+    }
+    let kubelet = config.pod_resources.filter(|_| on(Collector::PodResources));
+    if let Some(socket) = kubelet {
+        let interval = collectors.interval(Collector::PodResources);
+        let deadline = config.call_deadline;
         lock(&state).kubelet = Some(Kubelet::new(interval, deadline));
         let asked = PodResources { socket, deadline };
         tokio::spawn(kubelet::ask(
@@ -200,10 +144,14 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Exporter
 
     shared.stop();
     let ended_by = Instant::now() + SHUTDOWN;
-    while !driver.is_finished() && Instant::now() < ended_by {
+    while driver.as_ref().is_some_and(|driver| !driver.is_finished()) && Instant::now() < ended_by {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     Ok(())
+}
+
+fn no_thread(name: &'static str, source: io::Error) -> ExporterError {
+    ExporterError::Thread { name, source }
 }
 
 async fn bind_release(listener: ReleaseListener) -> Result<Option<Server>, ExporterError> {
@@ -233,24 +181,6 @@ async fn release_on_signal(shared: Arc<Shared>) {
     }
 }
 
-/// Looks at what the kernel sees, for as long as the process lives.
-fn watch_bus(shared: &Shared, bus: &PciBus) {
-    let mut said = false;
-    loop {
-        let gpus = bus.gpus();
-        if let Err(error) = &gpus
-            && !said
-        {
-            said = true;
-            tracing::info!(%error, "the kernel does not show its PCI devices; a GPU that the driver never had is not seen");
-        }
-        lock(shared.state_mutex()).presence.kernel_sees(gpus.ok());
-        if !shared.wait(BUS_INTERVAL) {
-            return;
-        }
-    }
-}
-
 /// Ready is who has looked once everywhere, so that a first scrape is neither empty nor half of the history. What takes too
 /// long or cannot be had is not waited for.
 struct Readiness {
@@ -263,10 +193,19 @@ struct Readiness {
 impl Readiness {
     /// What is still waited for at a moment.
     fn missing(&self, now: Instant) -> Option<&'static str> {
-        if !lock(&self.state).driver.tried && now < self.driver_by {
+        let (asks, reads, asked) = {
+            let state = lock(&self.state);
+            let on = |collector| state.collectors.is_on(collector);
+            (
+                on(Collector::Nvml),
+                on(Collector::KernelLog),
+                state.driver.tried,
+            )
+        };
+        if asks && !asked && now < self.driver_by {
             return Some("the driver has not been asked yet\n");
         }
-        if !self.log.tried.load(Ordering::Acquire) && now < self.log_by {
+        if reads && !self.log.tried.load(Ordering::Acquire) && now < self.log_by {
             return Some("the history of the kernel log is still being read\n");
         }
         None
@@ -309,8 +248,8 @@ mod tests {
     use prometheus_client::encoding::text::encode;
 
     fn parts() -> (Arc<Mutex<State>>, Arc<Counters>) {
-        let (second, five) = (Duration::from_secs(1), Duration::from_secs(5));
-        let state = Arc::new(Mutex::new(State::new(second, five)));
+        let second = Duration::from_secs(1);
+        let state = Arc::new(Mutex::new(State::new(Collectors::default(), 5 * second)));
         (state, Arc::new(Counters::default()))
     }
 

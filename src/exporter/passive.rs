@@ -1,14 +1,16 @@
 //! The node process without its threads, its clock and its sockets, for a cluster that is simulated: it does something only
 //! when it is told to, and is told what time it is. What it writes comes from the same code.
 
-use super::collector::NodeCollector;
+use super::collectors::{Collector, Collectors};
 use super::sampler::lock;
+use super::schedule::fresh;
+use super::scrape::NodeCollector;
 use super::state::State;
 use crate::kmsg::Counters;
 use crate::nvml::{Driver, DriverError};
 use crate::xid::{self, Parser};
 use jiff::Timestamp;
-use prometheus_client::collector::Collector;
+use prometheus_client::collector;
 use prometheus_client::encoding::{DescriptorEncoder, prometheus_text};
 use prometheus_client::registry::Registry;
 use std::fmt;
@@ -34,7 +36,7 @@ struct Told {
     now: Arc<Mutex<Instant>>,
 }
 
-impl Collector for Told {
+impl collector::Collector for Told {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let now = *lock(&self.now);
         self.collector.encode_at(encoder, now)
@@ -45,7 +47,10 @@ impl PassiveExporter {
     /// The exporter of a node; `interval` and `call_deadline` as in [`super::Config`].
     #[must_use]
     pub fn new(node: &str, interval: Duration, call_deadline: Duration, now: Instant) -> Self {
-        let state = Arc::new(Mutex::new(State::new(interval, call_deadline)));
+        let state = Arc::new(Mutex::new(State::new(
+            Collectors::default().every(Collector::Nvml, interval),
+            call_deadline,
+        )));
         let log = Arc::new(Counters::default());
         log.open.store(true, Ordering::Relaxed);
         log.tried.store(true, Ordering::Release);
@@ -67,7 +72,7 @@ impl PassiveExporter {
             parser: Parser::default(),
             registry,
             now,
-            fresh: interval * 2 + call_deadline,
+            fresh: fresh(interval, call_deadline),
         }
     }
 

@@ -29,11 +29,11 @@ pub(super) struct KnownInstance<'a> {
 
 impl<'a> From<&'a Gpu> for KnownGpu<'a> {
     fn from(gpu: &'a Gpu) -> Self {
-        let usage = match &gpu.health {
-            Health::Up(sample) => sample.usage.as_deref(),
+        let instances = match &gpu.health {
+            Health::Up(sample) => sample.instances.as_deref(),
             _ => None,
         };
-        let instances = usage.into_iter().flat_map(|usage| &usage.instances);
+        let instances = instances.into_iter().flatten();
         Self {
             index: gpu.identity.index,
             minor: gpu.identity.minor,

@@ -4,12 +4,13 @@
 //! of them: what they find they write into the state, and that a call is under way for too long is seen from there. A
 //! thread whose call hangs is left alone and never doubled; it goes on when its call ends.
 
+use super::collectors::{Collector, Collectors};
 use super::listener::listen;
 use super::release::Release;
 use super::state::State;
+use super::worker::work;
 use crate::kmsg::Counters;
-use crate::nvml::{Driver, DriverError, DriverSource, Sample};
-use jiff::Timestamp;
+use crate::nvml::{Driver, DriverError, DriverSource};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -20,20 +21,23 @@ const RELOAD_WHILE_LOST: Duration = Duration::from_secs(5);
 /// Nor does it find one that has gone from its list, or that was never on it; that is looked for less often, since it may be
 /// on purpose.
 const RELOAD_WHILE_MISSING: Duration = Duration::from_secs(60);
-/// Of so many askings of a GPU one is also for how busy it is.
-const USAGE_EVERY: u32 = 5;
-/// And one for what changes rarely.
-const DETAILS_EVERY: u32 = 30;
 /// How often it is looked whether the last user of a session is gone.
 const RELEASE_POLL: Duration = Duration::from_millis(2);
 
 /// How the driver is asked.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Pace {
-    /// Between two askings.
-    pub(super) interval: Duration,
+    /// For what, and how often.
+    pub(super) collectors: Collectors,
     /// A call that takes longer hangs.
     pub(super) deadline: Duration,
+}
+
+impl Pace {
+    /// Between two askings of the driver.
+    pub(super) fn interval(&self) -> Duration {
+        self.collectors.interval(Collector::Nvml)
+    }
 }
 
 /// A session with the driver.
@@ -76,7 +80,7 @@ impl Shared {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
 
@@ -84,8 +88,8 @@ impl Shared {
         &self.state
     }
 
-    pub(super) fn pace(&self) -> Pace {
-        self.pace
+    pub(super) fn pace(&self) -> &Pace {
+        &self.pace
     }
 
     /// The session, if it has a GPU at this index.
@@ -183,7 +187,7 @@ impl Supervisor {
         loop {
             if let Some(left) = self.shared.release.left(Instant::now()) {
                 self.let_go();
-                if !self.shared.wait(left.min(self.shared.pace.interval)) {
+                if !self.shared.wait(left.min(self.shared.pace.interval())) {
                     break;
                 }
                 continue;
@@ -204,7 +208,7 @@ impl Supervisor {
                     }
                 }
             }
-            if !self.shared.wait(self.shared.pace.interval) {
+            if !self.shared.wait(self.shared.pace.interval()) {
                 break;
             }
         }
@@ -300,7 +304,9 @@ impl Supervisor {
 
     fn start_workers(&mut self, gpu_count: u32) {
         self.workers = self.start_threads("gpu", self.workers..gpu_count, work);
-        self.listeners = self.start_threads("events", self.listeners..gpu_count, listen);
+        if self.shared.pace.collectors.is_on(Collector::NvmlEvents) {
+            self.listeners = self.start_threads("events", self.listeners..gpu_count, listen);
+        }
     }
 
     /// Starts the threads of these indices; answers the first index that has none.
@@ -323,72 +329,6 @@ impl Supervisor {
         }
         end
     }
-}
-
-/// Looks after the GPU at one index, for as long as the process lives.
-fn work(shared: &Shared, index: u32) {
-    // The session in which the GPU told who it is.
-    let mut identified = None;
-    // Good askings since then; the first is for everything.
-    let mut round = 0u32;
-    loop {
-        if let Some(session) = shared.session_of(index) {
-            shared.state().gpu_asked(index, Instant::now());
-            let identity =
-                (identified != Some(session.number)).then(|| session.driver.identity(index));
-            let goes_on = || shared.state().gpu_asked_on(index, Instant::now());
-            let result = match identity {
-                None => ask(session.driver.as_ref(), index, round, goes_on),
-                Some(Ok(identity)) => {
-                    let mut state = shared.state();
-                    // An answer that took so long that there is another session by now may be about another GPU.
-                    if state.sessions == session.number {
-                        state.gpu_identified(identity);
-                    }
-                    drop(state);
-                    round = 0;
-                    goes_on();
-                    ask(session.driver.as_ref(), index, round, goes_on)
-                }
-                Some(Err(error)) => Err(error),
-            };
-            identified = result.is_ok().then_some(session.number);
-            round = match result {
-                Ok(_) => (round + 1) % (USAGE_EVERY * DETAILS_EVERY),
-                Err(_) => 0,
-            };
-            drop(session);
-            shared
-                .state()
-                .gpu_answered(index, result, Instant::now(), Timestamp::now());
-        }
-        if !shared.wait(shared.pace.interval) {
-            return;
-        }
-    }
-}
-
-/// Asks for a GPU's health, and in some rounds for more; tells before each further group.
-fn ask(
-    driver: &dyn Driver,
-    index: u32,
-    round: u32,
-    goes_on: impl Fn(),
-) -> Result<Sample, DriverError> {
-    let mut sample = driver.sample(index)?;
-    if round.is_multiple_of(USAGE_EVERY) {
-        goes_on();
-        let (usage, failures) = driver.usage(index)?;
-        sample.usage = Some(Arc::new(usage));
-        sample.failures.extend(failures);
-    }
-    if round.is_multiple_of(DETAILS_EVERY) {
-        goes_on();
-        let (details, failures) = driver.details(index)?;
-        sample.details = Some(Arc::new(details));
-        sample.failures.extend(failures);
-    }
-    Ok(sample)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 use super::*;
-use crate::nvml::{CallFailure, Details, Identity, Sample, Usage};
+use crate::nvml::{Driver, Identity, Sample};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -99,10 +99,13 @@ impl Running {
     fn start(held: Held) -> Self {
         let held = Arc::new(held);
         let pace = Pace {
-            interval: Duration::from_millis(5),
+            collectors: Collectors::default().every(Collector::Nvml, Duration::from_millis(5)),
             deadline: Duration::from_millis(50),
         };
-        let state = Arc::new(Mutex::new(State::new(pace.interval, pace.deadline)));
+        let state = Arc::new(Mutex::new(State::new(
+            pace.collectors.clone(),
+            pace.deadline,
+        )));
         let shared = Shared::new(Arc::clone(&state), Arc::default(), pace);
         let supervisor = start(Arc::clone(&shared), Box::new(Source(Arc::clone(&held)))).unwrap();
         Self {
@@ -192,56 +195,4 @@ fn a_lost_gpu_is_looked_for_in_a_new_session() {
     running.until("it is found again", Running::all_up);
     // The library forgets a lost GPU only when nobody holds the old session any more.
     assert_eq!(running.held.most_open.load(Ordering::SeqCst), 1);
-}
-
-/// A GPU that answers, and counts for what it was asked.
-#[derive(Default)]
-struct Rounds {
-    usage: AtomicUsize,
-    details: AtomicUsize,
-}
-
-impl Driver for Rounds {
-    fn version(&self) -> Result<String, DriverError> {
-        Ok("1".to_owned())
-    }
-
-    fn gpu_count(&self) -> Result<u32, DriverError> {
-        Ok(1)
-    }
-
-    fn identity(&self, _: u32) -> Result<Identity, DriverError> {
-        Err(DriverError::GpuLost)
-    }
-
-    fn sample(&self, _: u32) -> Result<Sample, DriverError> {
-        Ok(Sample::default())
-    }
-
-    fn usage(&self, _: u32) -> Result<(Usage, Vec<CallFailure>), DriverError> {
-        self.usage.fetch_add(1, Ordering::SeqCst);
-        let failure = CallFailure {
-            call: "a",
-            code: "unknown",
-        };
-        Ok((Usage::default(), vec![failure]))
-    }
-
-    fn details(&self, _: u32) -> Result<(Details, Vec<CallFailure>), DriverError> {
-        self.details.fetch_add(1, Ordering::SeqCst);
-        Ok(Default::default())
-    }
-}
-
-#[test]
-fn what_changes_rarely_is_asked_for_rarely() {
-    let driver = Rounds::default();
-    for round in 0..60 {
-        let sample = ask(&driver, 0, round, || {}).unwrap();
-        assert_eq!(sample.usage.is_some(), round % 5 == 0, "{round}");
-        assert_eq!(sample.details.is_some(), round % 30 == 0, "{round}");
-        assert_eq!(sample.failures.len(), usize::from(sample.usage.is_some()));
-    }
-    assert_eq!(driver.usage.load(Ordering::SeqCst), 12);
-    assert_eq!(driver.details.load(Ordering::SeqCst), 2);
 }

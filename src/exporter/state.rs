@@ -1,9 +1,12 @@
 //! What the node process knows: written by the threads that ask the driver and read the log, read by a scrape.
 
+use super::collectors::{Collector, Collectors};
 use super::kubelet::Kubelet;
 use super::ledger::Ledger;
+use super::outcome::Outcome;
 use super::presence::Presence;
 use super::switches::Switches;
+use super::worker::Asked;
 use crate::nvml::{DriverError, Identity, Sample};
 use crate::xid::{PciAddress, RecoveryAction};
 use jiff::Timestamp;
@@ -26,9 +29,10 @@ pub(super) enum Health {
 pub(super) struct Gpu {
     pub(super) identity: Identity,
     pub(super) health: Health,
-    /// When the last asking ended, and how long it took.
-    pub(super) asked: Option<(Instant, Duration)>,
-    pub(super) last_success: Option<Timestamp>,
+    /// How the last asking for its health went.
+    pub(super) asked: Option<Outcome>,
+    /// How the last asking for each further group went.
+    pub(super) groups: BTreeMap<Collector, Outcome>,
     /// Failed calls by function and error.
     pub(super) failures: BTreeMap<(&'static str, &'static str), u64>,
 }
@@ -66,9 +70,12 @@ pub(super) struct DriverState {
 #[derive(Debug, Clone)]
 pub(super) struct State {
     /// A call that takes longer hangs.
-    deadline: Duration,
-    /// A sample that is older says nothing any more.
-    fresh: Duration,
+    pub(super) deadline: Duration,
+    pub(super) collectors: Collectors,
+    /// How the last look at the PCI bus went.
+    pub(super) bus: Option<Outcome>,
+    /// The GPUs that are listened to, and those that do not let themselves be.
+    pub(super) listening: BTreeMap<PciAddress, bool>,
     pub(super) driver: DriverState,
     pub(super) gpus: BTreeMap<PciAddress, Gpu>,
     /// Indices that never told who they are, and how they are.
@@ -96,10 +103,12 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(interval: Duration, deadline: Duration) -> Self {
+    pub(super) fn new(collectors: Collectors, deadline: Duration) -> Self {
         Self {
             deadline,
-            fresh: interval * 2 + deadline,
+            collectors,
+            bus: None,
+            listening: BTreeMap::new(),
             driver: DriverState::default(),
             gpus: BTreeMap::new(),
             nameless: BTreeMap::new(),
@@ -203,7 +212,7 @@ impl State {
                     identity,
                     health: Health::Failing,
                     asked: None,
-                    last_success: None,
+                    groups: BTreeMap::new(),
                     failures: BTreeMap::new(),
                 };
                 self.gpus.insert(pci, gpu);
@@ -247,12 +256,12 @@ impl State {
             self.nameless.insert(index, health);
             return;
         };
-        gpu.asked = Some((now, took));
+        let succeeded = matches!(health, Health::Up(_));
+        gpu.asked = Some(Outcome::after(gpu.asked, succeeded, took, now, at));
         if let Some(failure) = failure {
             *gpu.failures.entry(failure).or_default() += 1;
         }
         if let Health::Up(sample) = &health {
-            gpu.last_success = Some(at);
             for failure in &sample.failures {
                 *gpu.failures
                     .entry((failure.call, failure.code))
@@ -267,6 +276,28 @@ impl State {
             sample.fill_from(before);
         }
         gpu.health = health;
+    }
+
+    /// The further groups that the same asking was for were answered, or not.
+    pub(super) fn groups_answered(
+        &mut self,
+        index: u32,
+        groups: &[Asked],
+        now: Instant,
+        at: Timestamp,
+    ) {
+        let place = self.place_of(index);
+        let Some(gpu) = place.and_then(|pci| self.gpus.get_mut(&pci)) else {
+            return;
+        };
+        for (group, took, succeeded) in groups {
+            let before = gpu.groups.get(group).copied();
+            let outcome = Outcome::after(before, *succeeded, *took, now, at);
+            gpu.groups.insert(*group, outcome);
+            if let Some(asked) = &mut gpu.asked {
+                asked.took = asked.took.saturating_sub(*took);
+            }
+        }
     }
 
     /// The index is another GPU's now, perhaps: the next asking says whose.
@@ -328,13 +359,11 @@ impl State {
 
     /// The sample of a GPU that is up: its last call was answered, not long ago, and no call hangs.
     pub(super) fn current<'a>(&self, gpu: &'a Gpu, now: Instant) -> Option<&'a Sample> {
-        let (asked, _) = gpu.asked?;
+        let interval = self.collectors.interval(Collector::Nvml);
+        let fresh = gpu.asked?.success(interval, self.deadline, now);
         match &gpu.health {
             Health::Up(sample)
-                if self.driver.up
-                    && now.duration_since(asked) <= self.fresh
-                    && !self.is_hung(gpu, now)
-                    && !self.is_missing(gpu) =>
+                if self.driver.up && fresh && !self.is_hung(gpu, now) && !self.is_missing(gpu) =>
             {
                 Some(sample)
             }

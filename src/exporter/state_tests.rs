@@ -7,6 +7,10 @@ use crate::xid::Parser;
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const DEADLINE: Duration = Duration::from_secs(5);
 
+pub(super) fn collectors() -> Collectors {
+    Collectors::default().every(Collector::Nvml, INTERVAL)
+}
+
 pub(super) fn identity(index: u32, uuid: &str, pci: &str) -> Identity {
     Identity {
         index,
@@ -33,7 +37,7 @@ pub(super) fn sample(action: Option<u32>) -> Sample {
 /// A state with two healthy GPUs, and the moment at which it is so.
 pub(super) fn healthy() -> (State, Instant) {
     let now = Instant::now();
-    let mut state = State::new(INTERVAL, DEADLINE);
+    let mut state = State::new(collectors(), DEADLINE);
     state.driver_answered("570.1".to_owned(), 2);
     for (index, uuid, pci) in [(0, "GPU-a", "0000:3b:00"), (1, "GPU-b", "0000:5e:00")] {
         state.gpu_asked(index, now);
@@ -130,7 +134,7 @@ fn a_call_hangs_after_the_deadline_and_only_for_its_own_gpu() {
 }
 
 #[test]
-fn the_deadline_is_for_each_group_of_calls_and_the_duration_for_all() {
+fn the_deadline_is_for_each_group_of_calls_and_so_is_the_duration() {
     let (mut state, now) = healthy();
     state.gpu_asked(0, now);
     state.gpu_asked_on(0, now + DEADLINE);
@@ -139,8 +143,16 @@ fn the_deadline_is_for_each_group_of_calls_and_the_duration_for_all() {
     assert!(state.any_hung(late + DEADLINE));
     state.gpu_answered(0, Ok(sample(None)), late, at(6));
     assert!(!state.any_hung(late + DEADLINE * 9));
+    let usage = (Collector::Usage, DEADLINE / 2, true);
+    state.groups_answered(0, &[usage], late, at(6));
     let gpu = state.gpus.values().next().unwrap();
-    assert_eq!(gpu.asked, Some((late, late.duration_since(now))));
+    assert_eq!(gpu.asked.unwrap().took, DEADLINE);
+    assert_eq!(gpu.groups[&Collector::Usage].took, DEADLINE / 2);
+    // What an earlier session answers is nobody's.
+    state.session_began();
+    state.groups_answered(0, &[(Collector::Mig, DEADLINE, true)], late, at(7));
+    let gpu = state.gpus.values().next().unwrap();
+    assert!(!gpu.groups.contains_key(&Collector::Mig));
 }
 
 #[test]
@@ -212,7 +224,7 @@ fn a_driver_that_does_not_return_is_hung_and_then_is_not() {
 #[test]
 fn a_gpu_that_was_lost_from_the_start_has_an_index_only() {
     let now = Instant::now();
-    let mut state = State::new(INTERVAL, DEADLINE);
+    let mut state = State::new(collectors(), DEADLINE);
     state.driver_answered("570.1".to_owned(), 2);
     state.gpu_answered(1, Err(DriverError::GpuLost), now, at(0));
     state.gpu_asked(0, now);

@@ -3,8 +3,8 @@
 use super::errors::{code, failed, optional};
 use super::readings::Reader;
 use super::{
-    CallFailure, Details, Driver, DriverError, DriverSource, Events, Identity, Sample, Usage,
-    events,
+    CallFailure, Details, Driver, DriverError, DriverSource, Events, Identity, Instance, Links,
+    Sample, Usage, events,
 };
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
@@ -116,6 +116,14 @@ impl Driver for Session {
 
     fn usage(&self, index: u32) -> Result<(Usage, Vec<CallFailure>), DriverError> {
         self.reader(index)?.usage()
+    }
+
+    fn links(&self, index: u32) -> Result<(Links, Vec<CallFailure>), DriverError> {
+        self.reader(index)?.links()
+    }
+
+    fn instances(&self, index: u32) -> Result<(Vec<Instance>, Vec<CallFailure>), DriverError> {
+        self.reader(index)?.instances()
     }
 
     fn events(self: Arc<Self>, index: u32) -> Result<Option<Box<dyn Events>>, DriverError> {

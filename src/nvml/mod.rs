@@ -17,7 +17,7 @@ use std::time::Duration;
 pub use bus::PciBus;
 pub use library::Library;
 pub use sample::{
-    CLOCK_EVENTS, Details, EccCount, Fabric, Instance, Labelled, Link, Memory, RemappedRows,
+    CLOCK_EVENTS, Details, EccCount, Fabric, Instance, Labelled, Link, Links, Memory, RemappedRows,
     Sample, Sram, Usage,
 };
 pub use scenario::{Place, Scenario, ScenarioDriver, ScenarioError, ScenarioLog, Simulation};
@@ -135,12 +135,32 @@ pub trait Driver: Send + Sync {
     /// The GPU or the driver does not answer.
     fn sample(&self, index: u32) -> Result<Sample, DriverError>;
 
-    /// How busy the GPU is, and its links; and the calls that failed.
+    /// How busy the GPU is; and the calls that failed.
     ///
     /// # Errors
     ///
     /// The GPU or the driver does not answer.
     fn usage(&self, index: u32) -> Result<(Usage, Vec<CallFailure>), DriverError> {
+        let _ = index;
+        Ok(Default::default())
+    }
+
+    /// The GPU's NVLinks, and the fabric that they make; and the calls that failed.
+    ///
+    /// # Errors
+    ///
+    /// The GPU or the driver does not answer.
+    fn links(&self, index: u32) -> Result<(Links, Vec<CallFailure>), DriverError> {
+        let _ = index;
+        Ok(Default::default())
+    }
+
+    /// What the GPU is divided into; and the calls that failed.
+    ///
+    /// # Errors
+    ///
+    /// The GPU or the driver does not answer.
+    fn instances(&self, index: u32) -> Result<(Vec<Instance>, Vec<CallFailure>), DriverError> {
         let _ = index;
         Ok(Default::default())
     }

@@ -38,8 +38,12 @@ pub struct Sample {
     pub clock_events: Option<u64>,
     /// PCIe packets that were sent again, since the driver was loaded.
     pub pcie_replays: Option<u32>,
-    /// How busy the GPU is, and its links.
+    /// How busy the GPU is.
     pub usage: Option<Arc<Usage>>,
+    /// Its NVLinks.
+    pub links: Option<Arc<Links>>,
+    /// What it is divided into.
+    pub instances: Option<Arc<Vec<Instance>>>,
     /// What changes rarely.
     pub details: Option<Arc<Details>>,
     /// Calls that failed for another reason than not being supported.
@@ -51,6 +55,12 @@ impl Sample {
     pub fn fill_from(&mut self, before: &mut Self) {
         if self.usage.is_none() {
             self.usage = before.usage.take();
+        }
+        if self.links.is_none() {
+            self.links = before.links.take();
+        }
+        if self.instances.is_none() {
+            self.instances = before.instances.take();
         }
         if self.details.is_none() {
             self.details = before.details.take();
@@ -71,7 +81,7 @@ pub struct RemappedRows {
     pub failed: bool,
 }
 
-/// How busy the GPU is, and its links.
+/// How busy the GPU is.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Usage {
     /// Hertz by clock domain.
@@ -98,14 +108,19 @@ pub struct Usage {
     pub pcie_generation: Option<u32>,
     /// PCIe lanes in use.
     pub pcie_width: Option<u32>,
-    /// NVLinks by number.
+}
+
+/// The NVLinks of a GPU.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Links {
+    /// Each, by number.
     pub links: Vec<Link>,
-    /// Bytes over all NVLinks since the driver was loaded, by direction.
-    pub link_bytes: Labelled<u64>,
+    /// Bytes over all of them since the driver was loaded, by direction.
+    pub bytes: Labelled<u64>,
+    /// What is at the other end of each.
+    pub peers: Vec<(u32, &'static str)>,
     /// Membership in an NVLink fabric; Hopper and later behind NVSwitches.
     pub fabric: Option<Fabric>,
-    /// Instances, while the GPU is divided.
-    pub instances: Vec<Instance>,
 }
 
 /// Bytes of the GPU's memory.
@@ -200,8 +215,6 @@ pub struct Details {
     pub ecc_locations: Vec<(&'static str, EccCount)>,
     /// The bits that [`Sample::clock_events`] may have.
     pub clock_events_supported: Option<u64>,
-    /// What is at the other end of each NVLink.
-    pub link_peers: Vec<(u32, &'static str)>,
 }
 
 /// What may lower the clocks: the bits of `nvmlClocksEventReason*` and their names.

@@ -1,8 +1,8 @@
 //! Simulated GPUs, for machines that have none.
 
 use super::{
-    CallFailure, Details, Driver, DriverError, DriverSource, EccCount, Identity, Link, Memory,
-    RemappedRows, Sample, Usage,
+    CallFailure, Details, Driver, DriverError, DriverSource, EccCount, Identity, Link, Links,
+    Memory, RemappedRows, Sample, Usage,
 };
 use crate::xid::{PciAddress, RecoveryAction};
 use std::sync::Arc;
@@ -125,7 +125,6 @@ impl Driver for SimulatedGpus {
     }
 
     fn usage(&self, index: u32) -> Result<(Usage, Vec<CallFailure>), DriverError> {
-        let links = (0..LINKS).map(link);
         let usage = Usage {
             clocks: vec![("sm", 345e6), ("memory", 2619e6)],
             utilization: vec![("gpu", 0.0), ("memory", 0.0)],
@@ -137,10 +136,17 @@ impl Driver for SimulatedGpus {
             }),
             power: Some(70.0 + f64::from(index % 5)),
             processes: vec![("compute", 0), ("graphics", 0)],
-            links: links.collect(),
             ..Usage::default()
         };
         Ok((usage, Vec::new()))
+    }
+
+    fn links(&self, _: u32) -> Result<(Links, Vec<CallFailure>), DriverError> {
+        let links = Links {
+            links: (0..LINKS).map(link).collect(),
+            ..Links::default()
+        };
+        Ok((links, Vec::new()))
     }
 
     fn details(&self, _: u32) -> Result<(Details, Vec<CallFailure>), DriverError> {

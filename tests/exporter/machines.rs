@@ -60,6 +60,7 @@ async fn each_machine_says_what_it_can_in_both_formats() {
             metrics.values("gpu_up", &[]) == vec![1.0; gpus]
                 && metrics.is("gpu_exporter_kernel_log_open", &[], 1.0)
                 && !metrics.values("gpu_driver_up", &[]).is_empty()
+                && metrics.is("gpu_exporter_collector_success", &[r#"collector="pci_bus""#], 0.0)
                 // Where events can be registered for, they are.
                 && (0..gpus).all(|gpu| {
                     let gpu = format!(r#",gpu="{gpu}","#);

@@ -154,7 +154,7 @@ async fn exporter() -> Exporter {
     let flags = [
         "--pod-resources-socket",
         &socket,
-        "--pod-resources-interval",
+        "--collector.pod_resources.interval",
         "20ms",
         "--nvml",
         library.to_str().unwrap(),

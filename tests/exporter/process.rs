@@ -49,7 +49,12 @@ impl Exporter {
                 "--interval",
                 "20ms",
             ])
-            .args(["--call-deadline", "300ms", "--log-format", "json", "--kmsg"])
+            .args(
+                ["usage", "nvlink", "mig", "details"]
+                    .map(|group| format!("--collector.{group}.interval=100ms")),
+            )
+            // A sample is good for about as long: on a busy machine a thread may get no turn for a second.
+            .args(["--call-deadline", "2s", "--log-format", "json", "--kmsg"])
             .arg(directory.path().join("kmsg"))
             // The machine that runs the tests may have GPUs of its own.
             .arg("--sysfs")

@@ -108,38 +108,34 @@ async fn a_driver_a_gpu_and_a_call_come_back_over_and_over() {
     let exporter = play(
         "\
 gpus: 2
-repeat: 8s
+repeat: 12s
 timeline:
-  - {at: 1s, gpu: 1, hang: 2s}
-  - {at: 4s, driver: unloaded}
-  - {at: 6s, driver: loaded}
+  - {at: 1s, gpu: 1, hang: 5s}
+  - {at: 7s, driver: unloaded}
+  - {at: 9s, driver: loaded}
 ",
         &["--expected-gpus", "2"],
     )
     .await;
     let hung = gpu(1);
-    for _ in 0..2 {
-        exporter
-            .until("the call hangs", |metrics| {
-                metrics.is("gpu_collect_hung", &[&hung], 1.0)
-            })
-            .await;
-        exporter
-            .until("it has come back", |metrics| {
-                metrics.is("gpu_up", &[&hung], 1.0)
-            })
-            .await;
-        exporter
-            .until("the driver is gone", |metrics| {
-                metrics.is("gpu_driver_error", &[r#"code="driver_not_loaded""#], 1.0)
-            })
-            .await;
-        exporter
-            .until("the driver is there again", |metrics| {
-                metrics.values("gpu_up", &[]) == [1.0, 1.0]
-            })
-            .await;
-    }
+    let hangs = |metrics: &Metrics| metrics.is("gpu_collect_hung", &[&hung], 1.0);
+    exporter.until("the call hangs", hangs).await;
+    exporter
+        .until("it has come back", |metrics| {
+            metrics.is("gpu_up", &[&hung], 1.0)
+        })
+        .await;
+    exporter
+        .until("the driver is gone", |metrics| {
+            metrics.is("gpu_driver_error", &[r#"code="driver_not_loaded""#], 1.0)
+        })
+        .await;
+    exporter
+        .until("the driver is there again", |metrics| {
+            metrics.values("gpu_up", &[]) == [1.0, 1.0]
+        })
+        .await;
+    exporter.until("the call hangs once more", hangs).await;
 }
 
 #[tokio::test]

@@ -2,7 +2,9 @@
 
 use super::family::families;
 use super::{Page, one};
-use crate::exporter::series::write;
+use crate::exporter::collectors::Collector;
+use crate::exporter::outcome::Outcome;
+use crate::exporter::series::{Row, write};
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt;
 
@@ -11,15 +13,15 @@ families! {
         "Whether a driver call for this GPU takes longer than the call deadline.",
         from "the exporter",
         example "gpu_collect_hung == 1";
-    SUCCESS: Gauge "gpu_exporter_collector_success" of Gpu { collector: "`nvml`; `pod_resources`, which is of the node" },
-        "Whether the last collection succeeded and is not too old.",
+    SUCCESS: Gauge "gpu_exporter_collector_success" of Gpu { collector: "`nvml`, `usage`, `nvlink`, `mig`, `details`, `nvml_events`; and of the node `kernel_log`, `pci_bus`, `pod_resources`" },
+        "Whether the last collection succeeded and is not too old; of what comes by itself, whether it is listened to. Absent for what is off, and before the first.",
         from "the exporter",
         example "gpu_exporter_collector_success == 0";
-    DURATION: Gauge "gpu_exporter_collector_duration_seconds" of Gpu { collector: "`nvml`; `pod_resources`, which is of the node" },
+    DURATION: Gauge "gpu_exporter_collector_duration_seconds" of Gpu { collector: "as above, but what comes by itself" },
         "How long the last collection took.",
         from "the exporter",
         example "max by (node) (gpu_exporter_collector_duration_seconds)";
-    LAST_SUCCESS: Gauge "gpu_exporter_collector_last_success_timestamp_seconds" of Gpu { collector: "`nvml`; `pod_resources`, which is of the node" },
+    LAST_SUCCESS: Gauge "gpu_exporter_collector_last_success_timestamp_seconds" of Gpu { collector: "as above, but what comes by itself" },
         "When a collection last succeeded.",
         from "the exporter",
         example "time() - gpu_exporter_collector_last_success_timestamp_seconds > 60";
@@ -29,13 +31,11 @@ families! {
         example "sum by (call, code) (increase(gpu_nvml_errors_total[1h])) > 0";
 }
 
-const COLLECTOR: &str = "nvml";
-const POD_RESOURCES: &str = "pod_resources";
-
 impl Page<'_> {
     pub(in crate::exporter) fn collection(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
+        log_is_open: bool,
     ) -> fmt::Result {
         let hung = self.gpus.iter().map(|shown| {
             let hung = self.state.is_hung(shown.gpu, self.now);
@@ -46,31 +46,81 @@ impl Page<'_> {
             .iter()
             .map(|(index, _, row)| (row, [], one(self.state.is_index_hung(*index, self.now))));
         write(encoder, &HUNG, hung.chain(nameless))?;
-        let kubelet = self.state.kubelet.as_ref();
-        let of_kubelet = |value: f64| (&self.row, [POD_RESOURCES], value);
-        let successes =
-            (self.gpus.iter()).map(|shown| (&shown.row, [COLLECTOR], one(shown.sample.is_some())));
-        let success = kubelet.and_then(|kubelet| kubelet.success(self.now));
-        let successes = successes.chain(success.map(|success| of_kubelet(one(success))));
+        let successes = self.successes(log_is_open);
+        let successes = successes
+            .iter()
+            .map(|(row, collector, success)| (*row, [collector.name()], one(*success)));
         write(encoder, &SUCCESS, successes)?;
-        let durations = self.gpus.iter().filter_map(|shown| {
-            let (_, took) = shown.gpu.asked?;
-            Some((&shown.row, [COLLECTOR], took.as_secs_f64()))
+        let asked = self.asked();
+        let durations = asked.iter().map(|(row, collector, outcome)| {
+            (*row, [collector.name()], outcome.took.as_secs_f64())
         });
-        let took = kubelet.and_then(|kubelet| kubelet.took());
-        let durations = durations.chain(took.map(|took| of_kubelet(took.as_secs_f64())));
         write(encoder, &DURATION, durations)?;
-        let times = self.gpus.iter().filter_map(|shown| {
-            let at = shown.gpu.last_success?;
-            Some((&shown.row, [COLLECTOR], at.as_duration().as_secs_f64()))
+        let times = asked.iter().filter_map(|(row, collector, outcome)| {
+            let at = outcome.last_success?.as_duration().as_secs_f64();
+            Some((*row, [collector.name()], at))
         });
-        let last = kubelet.and_then(|kubelet| kubelet.last_success);
-        let times = times.chain(last.map(|at| of_kubelet(at.as_duration().as_secs_f64())));
         write(encoder, &LAST_SUCCESS, times)?;
         let failures = self.gpus.iter().flat_map(|shown| {
             (shown.gpu.failures.iter())
                 .map(move |((call, code), count)| (&shown.row, [*call, *code], *count))
         });
         write(encoder, &NVML_ERRORS, failures)
+    }
+
+    /// What was asked for at least once, and how that went.
+    fn asked(&self) -> Vec<(&Row, Collector, Outcome)> {
+        let of_gpus = self.gpus.iter().flat_map(|shown| {
+            let health = shown.gpu.asked.map(|outcome| (Collector::Nvml, outcome));
+            let groups = shown.gpu.groups.iter();
+            let all = health
+                .into_iter()
+                .chain(groups.map(|(group, outcome)| (*group, *outcome)));
+            all.map(move |(collector, outcome)| (&shown.row, collector, outcome))
+        });
+        let of_node = self.asked_of_node();
+        let of_node = of_node.map(|(collector, outcome)| (&self.row, collector, outcome));
+        of_gpus.chain(of_node).collect()
+    }
+
+    /// Whether each collection succeeded.
+    fn successes(&self, log_is_open: bool) -> Vec<(&Row, Collector, bool)> {
+        let state = self.state;
+        let success = |collector: Collector, outcome: &Outcome| {
+            let interval = state.collectors.interval(collector);
+            outcome.success(interval, state.deadline, self.now)
+        };
+        let mut successes = Vec::new();
+        for shown in &self.gpus {
+            // While the GPU does not answer, nothing of it is current.
+            let up = shown.sample.is_some();
+            successes.push((&shown.row, Collector::Nvml, up));
+            for (group, outcome) in &shown.gpu.groups {
+                successes.push((&shown.row, *group, up && success(*group, outcome)));
+            }
+            if let Some(listening) = state.listening.get(&shown.gpu.identity.pci) {
+                successes.push((&shown.row, Collector::NvmlEvents, *listening));
+            }
+        }
+        if state.collectors.is_on(Collector::KernelLog) {
+            successes.push((&self.row, Collector::KernelLog, log_is_open));
+        }
+        let of_node = self.asked_of_node();
+        successes.extend(
+            of_node
+                .map(|(collector, outcome)| (&self.row, collector, success(collector, &outcome))),
+        );
+        successes
+    }
+
+    fn asked_of_node(&self) -> impl Iterator<Item = (Collector, Outcome)> {
+        let bus = self.state.bus.map(|outcome| (Collector::PciBus, outcome));
+        let kubelet = self
+            .state
+            .kubelet
+            .as_ref()
+            .and_then(|kubelet| kubelet.asked);
+        let kubelet = kubelet.map(|outcome| (Collector::PodResources, outcome));
+        bus.into_iter().chain(kubelet)
     }
 }

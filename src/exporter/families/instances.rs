@@ -36,8 +36,8 @@ impl Page<'_> {
         encoder: &mut DescriptorEncoder<'_>,
     ) -> fmt::Result {
         let text = |id: Option<u32>| id.map_or_else(String::new, |id| id.to_string());
-        let instances = self.usage().flat_map(|(row, usage)| {
-            usage.instances.iter().map(move |instance| Shown {
+        let instances = self.divided().flat_map(|(row, instances)| {
+            instances.iter().map(move |instance| Shown {
                 row,
                 instance,
                 gpu_instance: text(instance.gpu_instance),

@@ -52,20 +52,20 @@ const ENDED: u32 = 3;
 
 impl Page<'_> {
     pub(in crate::exporter) fn links(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let most = self.usage().map(|(_, usage)| usage.links.len()).max();
+        let most = self.nvlinks().map(|(_, all)| all.links.len()).max();
         let names: Vec<String> = (0..most.unwrap_or(0)).map(|n| n.to_string()).collect();
         let name = |number: u32| names.get(number as usize).map(String::as_str);
         let links = || {
-            self.usage().flat_map(move |(row, usage)| {
-                (usage.links.iter()).filter_map(move |link| Some((row, name(link.number)?, link)))
+            self.nvlinks().flat_map(move |(row, all)| {
+                (all.links.iter()).filter_map(move |link| Some((row, name(link.number)?, link)))
             })
         };
         type Shown<'a> = (&'a Row, &'a str, &'a Link);
         let up =
             links().filter_map(|(row, name, link): Shown<'_>| Some((row, [name], one(link.up?))));
         write(encoder, &UP, up)?;
-        let peers = self.details().flat_map(|(row, details)| {
-            (details.link_peers.iter())
+        let peers = self.nvlinks().flat_map(|(row, all)| {
+            (all.peers.iter())
                 .filter_map(move |(number, peer)| Some((row, [name(*number)?, *peer], 1.0)))
         });
         write(encoder, &INFO, peers)?;
@@ -76,11 +76,11 @@ impl Page<'_> {
         });
         write(encoder, &ERRORS, errors)?;
         let bytes = self
-            .usage()
-            .flat_map(|(row, usage)| each(row, &usage.link_bytes, |bytes| bytes));
+            .nvlinks()
+            .flat_map(|(row, all)| each(row, &all.bytes, |bytes| bytes));
         write(encoder, &BYTES, bytes)?;
         let fabrics =
-            || (self.usage()).filter_map(|(row, usage)| Some((row, usage.fabric.as_ref()?)));
+            || (self.nvlinks()).filter_map(|(row, all)| Some((row, all.fabric.as_ref()?)));
         let states =
             fabrics().map(|(row, fabric): (_, &Fabric)| (row, [], f64::from(fabric.state)));
         write(encoder, &FABRIC_STATE, states)?;

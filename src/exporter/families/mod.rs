@@ -17,7 +17,7 @@ mod xids;
 
 use super::series::Row;
 use super::state::{Gpu, State};
-use crate::nvml::{Details, Labelled, Sample, Usage};
+use crate::nvml::{Details, Instance, Labelled, Links, Sample, Usage};
 use std::time::Instant;
 
 /// A scrape.
@@ -75,6 +75,16 @@ impl<'a> Page<'a> {
     fn usage(&self) -> impl Iterator<Item = (&Row, &'a Usage)> {
         self.samples()
             .filter_map(|(row, sample)| Some((row, sample.usage.as_deref()?)))
+    }
+
+    fn nvlinks(&self) -> impl Iterator<Item = (&Row, &'a Links)> {
+        self.samples()
+            .filter_map(|(row, sample)| Some((row, sample.links.as_deref()?)))
+    }
+
+    fn divided(&self) -> impl Iterator<Item = (&Row, &'a [Instance])> {
+        self.samples()
+            .filter_map(|(row, sample)| Some((row, sample.instances.as_deref()?.as_slice())))
     }
 
     fn details(&self) -> impl Iterator<Item = (&Row, &'a Details)> {

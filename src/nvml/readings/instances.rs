@@ -6,7 +6,7 @@ use crate::nvml::{DriverError, raw};
 use nvml_wrapper::error::NvmlError;
 
 impl Reader<'_> {
-    pub(super) fn instances(&mut self) -> Result<Vec<Instance>, DriverError> {
+    pub(super) fn mig_instances(&mut self) -> Result<Vec<Instance>, DriverError> {
         let mode = self
             .readings
             .take("nvmlDeviceGetMigMode", self.device.mig_mode())?;

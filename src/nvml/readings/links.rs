@@ -1,7 +1,7 @@
 //! NVLinks, and the fabric that they make.
 
 use super::{FIELDS, Reader};
-use crate::nvml::sample::{Fabric, Link, Usage};
+use crate::nvml::sample::{Fabric, Link, Links};
 use crate::nvml::{DriverError, raw};
 use nvml_wrapper::enum_wrappers::nv_link::ErrorCounter;
 use nvml_wrapper::error::NvmlError;
@@ -74,7 +74,7 @@ impl Reader<'_> {
         Ok(count.unwrap_or(0).min(MOST_LINKS))
     }
 
-    pub(super) fn links(&mut self, usage: &mut Usage) -> Result<(), DriverError> {
+    pub(super) fn link_readings(&mut self, links: &mut Links) -> Result<(), DriverError> {
         let count = self.link_count()?;
         if count == 0 {
             return Ok(());
@@ -94,9 +94,7 @@ impl Reader<'_> {
             .into_iter();
         for label in ["transmitted", "received"] {
             let kibibytes = self.value(values.next())?;
-            usage
-                .link_bytes
-                .extend(kibibytes.map(|n| (label, n * KIBIBYTE)));
+            links.bytes.extend(kibibytes.map(|n| (label, n * KIBIBYTE)));
         }
         for number in 0..count {
             let up = self.readings.take(
@@ -123,8 +121,9 @@ impl Reader<'_> {
                     self.push(&mut link.errors, label, call, count, |count| count)?;
                 }
             }
-            usage.links.push(link);
+            links.links.push(link);
         }
+        links.peers = self.link_peers(count)?;
         Ok(())
     }
 
@@ -137,9 +136,9 @@ impl Reader<'_> {
         Ok(value.and_then(|value| u64::try_from(value).ok()))
     }
 
-    pub(super) fn link_peers(&mut self) -> Result<Vec<(u32, &'static str)>, DriverError> {
+    fn link_peers(&mut self, count: u32) -> Result<Vec<(u32, &'static str)>, DriverError> {
         let mut peers = Vec::new();
-        for number in 0..self.link_count()? {
+        for number in 0..count {
             let peer = self.readings.take(
                 "nvmlDeviceGetNvLinkRemoteDeviceType",
                 raw::link_peer(self.nvml, &self.device, number),

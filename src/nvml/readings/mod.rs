@@ -7,7 +7,7 @@ mod memory;
 mod thermal;
 
 use super::errors::Readings;
-use super::{CallFailure, Details, DriverError, Sample, Usage, raw};
+use super::{CallFailure, Details, DriverError, Instance, Links, Sample, Usage, raw};
 use crate::xid::RecoveryAction;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::sys_exports::field_id::{
@@ -58,17 +58,28 @@ impl<'a> Reader<'a> {
         self.readings.finish(sample)
     }
 
-    /// How busy it is, and its links.
+    /// How busy it is.
     pub(super) fn usage(mut self) -> Result<(Usage, Vec<CallFailure>), DriverError> {
         let mut usage = Usage::default();
         self.load(&mut usage)?;
-        self.links(&mut usage)?;
         usage.throttled = self.throttled()?;
         usage.temperature_margin = self.temperature_margin()?;
         usage.sram = self.sram()?;
-        usage.fabric = self.fabric()?;
-        usage.instances = self.instances()?;
         Ok((usage, self.readings.into_failures()))
+    }
+
+    /// Its NVLinks, and the fabric that they make.
+    pub(super) fn links(mut self) -> Result<(Links, Vec<CallFailure>), DriverError> {
+        let mut links = Links::default();
+        self.link_readings(&mut links)?;
+        links.fabric = self.fabric()?;
+        Ok((links, self.readings.into_failures()))
+    }
+
+    /// What it is divided into.
+    pub(super) fn instances(mut self) -> Result<(Vec<Instance>, Vec<CallFailure>), DriverError> {
+        let instances = self.mig_instances()?;
+        Ok((instances, self.readings.into_failures()))
     }
 
     /// What changes rarely.
@@ -78,7 +89,6 @@ impl<'a> Reader<'a> {
         self.modes(&mut details)?;
         self.memory_details(&mut details)?;
         details.clock_events_supported = self.clock_events_supported()?;
-        details.link_peers = self.link_peers()?;
         Ok((details, self.readings.into_failures()))
     }
 

@@ -4,8 +4,8 @@ use super::events::ScenarioEvents;
 use super::state::{GpuState, Presence};
 use super::{Board, Simulation};
 use crate::nvml::{
-    CallFailure, Details, Driver, DriverError, DriverSource, EccCount, Events, Identity, Memory,
-    Sample, Usage, simulated,
+    CallFailure, Details, Driver, DriverError, DriverSource, EccCount, Events, Identity, Instance,
+    Link, Links, Memory, Sample, Usage, simulated,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -153,7 +153,7 @@ impl Driver for ScenarioDriver {
     }
 
     fn usage(&self, index: u32) -> Result<(Usage, Vec<CallFailure>), DriverError> {
-        let Listed { slot, board, state } = self.call(index, "nvmlDeviceGetUtilizationRates")?;
+        let Listed { slot, board, .. } = self.call(index, "nvmlDeviceGetUtilizationRates")?;
         let (mut usage, failures) = self.0.gpus.usage(slot)?;
         if let Some(total) = board.memory {
             usage.memory = Some(Memory {
@@ -163,16 +163,33 @@ impl Driver for ScenarioDriver {
                 reserved: Some(0),
             });
         }
-        let links = (0..board.links).map(simulated::link);
-        usage.links = links.collect();
-        for link in &mut usage.links {
-            if state.links_down.contains(&link.number) {
-                link.up = Some(false);
-                link.speed = None;
-            }
-        }
-        usage.instances = board.instances.clone();
         Ok((usage, failures))
+    }
+
+    fn links(&self, index: u32) -> Result<(Links, Vec<CallFailure>), DriverError> {
+        let Listed { slot, board, state } = self.call(index, "nvmlDeviceGetNvLinkState")?;
+        let (healthy, failures) = self.0.gpus.links(slot)?;
+        let link = |number| {
+            let up = simulated::link(number);
+            if !state.links_down.contains(&number) {
+                return up;
+            }
+            Link {
+                up: Some(false),
+                speed: None,
+                ..up
+            }
+        };
+        let links = Links {
+            links: (0..board.links).map(link).collect(),
+            ..healthy
+        };
+        Ok((links, failures))
+    }
+
+    fn instances(&self, index: u32) -> Result<(Vec<Instance>, Vec<CallFailure>), DriverError> {
+        let Listed { board, .. } = self.call(index, "nvmlDeviceGetMigDeviceHandleByIndex")?;
+        Ok((board.instances.clone(), Vec::new()))
     }
 
     fn events(self: Arc<Self>, index: u32) -> Result<Option<Box<dyn Events>>, DriverError> {

@@ -48,12 +48,13 @@ fn a_gpu_is_what_the_file_says_and_the_rest_is_made_up() {
     assert_eq!(second.serial.as_deref(), Some("165"));
     assert_eq!(second.vbios.as_deref(), Some("96.00"));
     let (usage, _) = driver.usage(1).unwrap();
-    assert_eq!(usage.links.len(), 18);
+    let links = |index| driver.links(index).unwrap().0.links.len();
+    assert_eq!((links(0), links(1)), (2, 18));
     assert_eq!(usage.memory.unwrap().total, 180 << 30);
-    assert_eq!(usage.instances[0].profile.as_deref(), Some("1g.23gb"));
+    let (instances, _) = driver.instances(1).unwrap();
+    assert_eq!(instances[0].profile.as_deref(), Some("1g.23gb"));
     assert_eq!(driver.details(1).unwrap().0.mig_mode, Some((true, true)));
     assert_eq!(driver.details(0).unwrap().0.mig_mode, Some((false, false)));
-    assert_eq!(driver.usage(0).unwrap().0.links.len(), 2);
 }
 
 #[test]
@@ -64,6 +65,8 @@ fn a_file_without_a_timeline_is_as_a_count() {
         assert_eq!(scenario.identity(index), count.identity(index));
         assert_eq!(scenario.sample(index), count.sample(index));
         assert_eq!(scenario.usage(index), count.usage(index));
+        assert_eq!(scenario.links(index), count.links(index));
+        assert_eq!(scenario.instances(index), count.instances(index));
         assert_eq!(scenario.details(index), count.details(index));
     }
     assert_eq!(scenario.version(), count.version());
@@ -88,7 +91,7 @@ fn a_sample_is_that_of_its_moment() {
     assert!(rows.pending && rows.uncorrected == 1 && !rows.failed);
     assert_eq!(sample.recovery_action.unwrap().0, 1);
     assert_eq!(sample.clock_events, Some(0x48));
-    let up = |driver: &dyn Driver| driver.usage(0).unwrap().0.links[3].up;
+    let up = |driver: &dyn Driver| driver.links(0).unwrap().0.links[3].up;
     assert_eq!(up(driver.as_ref()), Some(false));
     simulation.clock.set(seconds(20));
     assert_eq!(up(driver.as_ref()), Some(true));

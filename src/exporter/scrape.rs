@@ -1,9 +1,10 @@
 //! The metric families, written from the state at each scrape. A GPU that is not in the state has no series.
 
+use super::collectors::Collector;
 use super::families::{Page, log};
 use super::state::State;
 use crate::kmsg::Counters;
-use prometheus_client::collector::Collector;
+use prometheus_client::collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -18,7 +19,7 @@ pub(super) struct NodeCollector {
     pub(super) log: Arc<Counters>,
 }
 
-impl Collector for NodeCollector {
+impl collector::Collector for NodeCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.encode_at(encoder, Instant::now())
     }
@@ -32,8 +33,11 @@ impl NodeCollector {
         now: Instant,
     ) -> fmt::Result {
         let state = super::sampler::lock(&self.state).clone();
+        let on = |collector| state.collectors.is_on(collector);
         let page = Page::new(&self.node, &state, now);
-        page.driver(&mut encoder)?;
+        if on(Collector::Nvml) {
+            page.driver(&mut encoder)?;
+        }
         page.presence(&mut encoder)?;
         page.health(&mut encoder)?;
         page.memory(&mut encoder)?;
@@ -41,12 +45,19 @@ impl NodeCollector {
         page.load(&mut encoder)?;
         page.links(&mut encoder)?;
         page.instances(&mut encoder)?;
-        // Before that a 0 would be a guess, and history, once it is counted, would look like an increase.
-        let caught_up = self.log.caught_up.load(Ordering::Acquire);
+        // Before that a 0 would be a guess, and history, once it is counted, would look like an increase. Where the log is not
+        // to be read, there is no history, and the driver's events alone count.
+        let caught_up = match on(Collector::KernelLog) {
+            true => self.log.caught_up.load(Ordering::Acquire),
+            false => on(Collector::NvmlEvents),
+        };
         page.xids(&mut encoder, caught_up)?;
         page.pods(&mut encoder)?;
-        page.collection(&mut encoder)?;
+        page.collection(&mut encoder, self.log.open.load(Ordering::Relaxed))?;
         page.switches(&mut encoder)?;
-        log::write_all(&mut encoder, &page.row, &self.log)
+        if on(Collector::KernelLog) {
+            log::write_all(&mut encoder, &page.row, &self.log)?;
+        }
+        Ok(())
     }
 }

@@ -1,5 +1,11 @@
 //! `gpu-remediator exporter`.
 
+mod collectors;
+mod print_config;
+
+pub use collectors::CollectorArgs;
+pub use print_config::Origins;
+
 use crate::exporter::{self, Config, ReleaseListener};
 use crate::nvml::{DriverSource, Library, Scenario, ScenarioDriver, ScenarioLog, SimulatedGpus};
 use anyhow::Context;
@@ -14,6 +20,9 @@ use tokio_util::sync::CancellationToken;
 /// Serves what the GPU driver and the kernel log tell, as metrics
 #[derive(Debug, clap::Args)]
 pub struct ExporterArgs {
+    /// Where each of these values is from; it stands first because each value is taken away once it is read
+    #[command(flatten)]
+    pub origins: Origins,
     /// Address and port for /metrics, /healthz and /readyz; port 0 takes a free one, which the log tells
     #[arg(
         long,
@@ -32,9 +41,14 @@ pub struct ExporterArgs {
     /// Name of this node, for the label `node`
     #[arg(long, env = "NODE_NAME", value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub node_name: String,
-    /// Kernel log: the device, or a file that something else writes it to [default: /dev/kmsg, or none with a scenario, which has a log of its own]
-    #[arg(long, env = "GPU_EXPORTER_KMSG", value_name = "PATH")]
-    pub kmsg: Option<PathBuf>,
+    /// Kernel log: the device, or a file that something else writes it to; a scenario has its own instead of the default
+    #[arg(
+        long,
+        env = "GPU_EXPORTER_KMSG",
+        default_value = "/dev/kmsg",
+        value_name = "PATH"
+    )]
+    pub kmsg: PathBuf,
     /// Driver library; found by the dynamic linker where not given
     #[arg(long, env = "GPU_EXPORTER_NVML", value_name = "PATH")]
     pub nvml: Option<PathBuf>,
@@ -55,9 +69,6 @@ pub struct ExporterArgs {
     /// Simulate so many healthy GPUs, without any driver; or those of a scenario file, with what happens to them
     #[arg(long, env = "GPU_EXPORTER_SIMULATE", value_name = "FILE|COUNT", conflicts_with = "nvml", value_parser = simulate)]
     pub simulate: Option<Simulate>,
-    /// Time between two askings of each GPU
-    #[arg(long, env = "GPU_EXPORTER_INTERVAL", default_value = "1s", value_name = "DURATION", value_parser = duration)]
-    pub interval: Duration,
     /// A driver call that takes longer counts as hung; the kubelet's answer is waited for as long
     #[arg(long, env = "GPU_EXPORTER_CALL_DEADLINE", default_value = "5s", value_name = "DURATION", value_parser = duration)]
     pub call_deadline: Duration,
@@ -69,10 +80,12 @@ pub struct ExporterArgs {
         value_name = "PATH"
     )]
     pub pod_resources_socket: OsString,
-    /// Time between two askings of the kubelet
-    #[arg(long, env = "GPU_EXPORTER_POD_RESOURCES_INTERVAL", default_value = "10s", value_name = "DURATION",
-          value_parser = duration)]
-    pub pod_resources_interval: Duration,
+    /// Which sources are read, and how often
+    #[command(flatten)]
+    pub collectors: CollectorArgs,
+    /// Print what it would run with as YAML, and where each value is from, and end
+    #[arg(long)]
+    pub print_config: bool,
 }
 
 /// What is simulated.
@@ -105,9 +118,6 @@ pub enum ReleaseAddress {
     /// There.
     At(SocketAddr),
 }
-
-/// The kernel log of a machine with real GPUs.
-const DEFAULT_KERNEL_LOG: &str = "/dev/kmsg";
 
 /// Where `/release` is served if nobody says otherwise and the port is free.
 const DEFAULT_RELEASE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9414));
@@ -149,6 +159,9 @@ fn release_listener(asked: Option<ReleaseAddress>) -> Option<ReleaseListener> {
 ///
 /// The scenario cannot be used, the address cannot be listened on, or the system has no threads or signals to give.
 pub async fn run(args: ExporterArgs) -> anyhow::Result<()> {
+    if args.print_config {
+        return print_config::write(&args, &mut std::io::stdout().lock());
+    }
     let stop = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
@@ -165,7 +178,7 @@ pub async fn run(args: ExporterArgs) -> anyhow::Result<()> {
     });
     // Simulated GPUs are on no bus.
     let sysfs = args.simulate.is_none().then_some(args.sysfs);
-    let (mut kernel_log, mut simulated_log) = (args.kmsg, None);
+    let (mut kernel_log, mut simulated_log) = (Some(args.kmsg), None);
     let mut expected_gpus = args.expected_gpus;
     let driver: Box<dyn DriverSource> = match args.simulate {
         Some(Simulate::Scenario(path)) => {
@@ -173,14 +186,13 @@ pub async fn run(args: ExporterArgs) -> anyhow::Result<()> {
             expected_gpus = expected_gpus.or(scenario.expected_gpus());
             let simulation = scenario.play(&args.node_name);
             simulated_log = Some(ScenarioLog::new(Arc::clone(&simulation)));
+            // That of the machine is about other GPUs.
+            kernel_log = kernel_log.filter(|_| !args.origins.is_default("kmsg"));
             Box::new(ScenarioDriver::new(simulation))
         }
         Some(Simulate::Healthy(count)) => Box::new(SimulatedGpus::new(count, &args.node_name)),
         None => Box::new(Library { path: args.nvml }),
     };
-    if simulated_log.is_none() {
-        kernel_log.get_or_insert_with(|| DEFAULT_KERNEL_LOG.into());
-    }
     exporter::run(
         Config {
             listen: args.listen,
@@ -189,7 +201,7 @@ pub async fn run(args: ExporterArgs) -> anyhow::Result<()> {
             kernel_log,
             simulated_log,
             driver,
-            interval: args.interval,
+            collectors: args.collectors.0,
             call_deadline: args.call_deadline,
             expected_gpus,
             sysfs,
@@ -197,7 +209,6 @@ pub async fn run(args: ExporterArgs) -> anyhow::Result<()> {
             pod_resources: Some(args.pod_resources_socket)
                 .filter(|path| !path.is_empty())
                 .map(PathBuf::from),
-            pod_resources_interval: args.pod_resources_interval,
         },
         stop,
     )
