@@ -2,7 +2,7 @@
 
 use super::collectors::Collectors;
 use crate::http::{BindError, WebConfigError};
-use crate::nvml::DriverSource;
+use crate::nvml::{DriverSource, ScenarioLog};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,8 +18,10 @@ pub struct Config {
     pub node: String,
     /// What is collected, and how often.
     pub collectors: Collectors,
-    /// The kernel log: `/dev/kmsg` or a file.
-    pub kernel_log: PathBuf,
+    /// The kernel log: `/dev/kmsg` or a file; `None` where the simulated one takes its place.
+    pub kernel_log: Option<PathBuf>,
+    /// The kernel log of simulated GPUs, which is read beside the other.
+    pub simulated_log: Option<ScenarioLog>,
     /// Where the driver comes from.
     pub driver: Box<dyn DriverSource>,
     /// A driver call that takes longer hangs; the kubelet's answer is waited for as long.

@@ -5,6 +5,7 @@ mod bus;
 mod collectors;
 mod config;
 mod families;
+mod kernel_log;
 mod kubelet;
 mod ledger;
 mod listener;
@@ -24,21 +25,20 @@ mod told;
 mod worker;
 
 use crate::http::{self, Limits, Parts, Router, Server, StatusCode, WebConfig};
-use crate::kmsg::{Counters, Entry, KernelLog};
+use crate::kmsg::Counters;
 use crate::kubernetes::pod_resources::PodResources;
 use crate::nvml::PciBus;
 use crate::telemetry;
-use crate::xid::{self, Parser};
 pub use collectors::{Collector, Collectors};
 pub use config::{Config, ExporterError, ReleaseListener};
 
+use kernel_log::Logs;
 use kubelet::Kubelet;
 use prometheus_client::registry::Registry;
 use sampler::{Pace, Shared, lock};
 use scrape::NodeCollector;
 use state::State;
 use std::io;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -93,14 +93,12 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Exporter
     }
     tokio::spawn(release_on_signal(Arc::clone(&shared)));
     if on(Collector::KernelLog) {
-        // This thread is not waited for: it holds nothing that must be given back.
-        read_log(
-            config.kernel_log,
-            Arc::clone(&state),
-            Arc::clone(&log),
-            stop.clone(),
-        )
-        .map_err(|source| no_thread("kernel log", source))?;
+        let logs = Logs {
+            path: config.kernel_log,
+            simulated: config.simulated_log,
+        };
+        kernel_log::start(logs, &state, &log, &stop)
+            .map_err(|source| no_thread("kernel log", source))?;
     }
     let kubelet = config.pod_resources.filter(|_| on(Collector::PodResources));
     if let Some(socket) = kubelet {
@@ -241,29 +239,6 @@ fn routes(registry: Arc<Registry>, readiness: Readiness) -> Router {
                 ],
             )
         })
-}
-
-fn read_log(
-    path: PathBuf,
-    state: Arc<Mutex<State>>,
-    counters: Arc<Counters>,
-    stop: CancellationToken,
-) -> io::Result<()> {
-    let mut parser = Parser::default();
-    let each = move |entry: Entry<'_>| {
-        if !xid::may_be_message(entry.line.bytes()) {
-            return;
-        }
-        for message in parser.parse(&entry.line.text()) {
-            let at = entry.time();
-            tracing::debug!(?message, ?at, "the driver logged");
-            lock(&state).observe(message, at);
-        }
-    };
-    std::thread::Builder::new()
-        .name("kernel-log".to_owned())
-        .spawn(move || KernelLog::new(path).follow(&counters, || stop.is_cancelled(), each))?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod library;
 mod raw;
 mod readings;
 mod sample;
+mod scenario;
 mod simulated;
 
 use crate::xid::PciAddress;
@@ -19,6 +20,7 @@ pub use sample::{
     CLOCK_EVENTS, Details, EccCount, Fabric, Instance, Labelled, Link, Links, Memory, RemappedRows,
     Sample, Sram, Usage,
 };
+pub use scenario::{Place, Scenario, ScenarioDriver, ScenarioError, ScenarioLog, Simulation};
 pub use simulated::SimulatedGpus;
 
 /// Who a GPU is. Everything here outlives a lost GPU.

@@ -8,12 +8,15 @@ use crate::xid::{PciAddress, RecoveryAction};
 use std::sync::Arc;
 
 /// As many as one machine has: bus numbers from 0x10 on are given out, and one byte holds them.
-const MOST: u32 = 64;
+pub(super) const MOST: u32 = 64;
 const FIRST_BUS: u8 = 0x10;
 /// The clock event of a GPU that does nothing.
 const IDLE: u64 = 0x1;
 const MEMORY: u64 = 80 << 30;
-const LINKS: u32 = 4;
+/// NVLinks of each GPU.
+pub(super) const LINKS: u32 = 4;
+/// What stands for the driver's version.
+pub(super) const VERSION: &str = "simulated";
 /// Bytes in a second.
 const LINK_SPEED: f64 = 26_562e6;
 
@@ -38,6 +41,49 @@ impl SimulatedGpus {
             node,
         }
     }
+
+    /// Where the GPU of an index is plugged in.
+    pub(super) fn place(index: u32) -> PciAddress {
+        PciAddress {
+            domain: 0,
+            bus: u8::try_from(index).map_or(u8::MAX, |index| FIRST_BUS.saturating_add(index)),
+            device: 0,
+        }
+    }
+
+    /// Who the GPU of an index is.
+    pub(super) fn identify(&self, index: u32) -> Identity {
+        let node = self.node;
+        Identity {
+            index,
+            uuid: format!(
+                "GPU-{:08x}-{:04x}-4{:03x}-8000-{index:012x}",
+                node >> 32,
+                (node >> 16) & 0xffff,
+                node & 0xfff
+            ),
+            pci: Self::place(index),
+            minor: index,
+            model: "Simulated GPU".to_owned(),
+            serial: None,
+            vbios: None,
+        }
+    }
+}
+
+/// Degrees Celsius of the GPU of an index.
+pub(super) fn temperature(index: u32) -> u32 {
+    40 + index % 5
+}
+
+/// An NVLink that is up.
+pub(super) fn link(number: u32) -> Link {
+    Link {
+        number,
+        up: Some(true),
+        speed: Some(LINK_SPEED),
+        errors: vec![("replay", 0), ("recovery", 0), ("crc", 0)],
+    }
 }
 
 impl DriverSource for SimulatedGpus {
@@ -48,7 +94,7 @@ impl DriverSource for SimulatedGpus {
 
 impl Driver for SimulatedGpus {
     fn version(&self) -> Result<String, DriverError> {
-        Ok("simulated".to_owned())
+        Ok(VERSION.to_owned())
     }
 
     fn gpu_count(&self) -> Result<u32, DriverError> {
@@ -56,25 +102,7 @@ impl Driver for SimulatedGpus {
     }
 
     fn identity(&self, index: u32) -> Result<Identity, DriverError> {
-        let node = self.node;
-        Ok(Identity {
-            index,
-            uuid: format!(
-                "GPU-{:08x}-{:04x}-4{:03x}-8000-{index:012x}",
-                node >> 32,
-                (node >> 16) & 0xffff,
-                node & 0xfff
-            ),
-            pci: PciAddress {
-                domain: 0,
-                bus: u8::try_from(index).map_or(u8::MAX, |index| FIRST_BUS.saturating_add(index)),
-                device: 0,
-            },
-            minor: index,
-            model: "Simulated GPU".to_owned(),
-            serial: None,
-            vbios: None,
-        })
+        Ok(self.identify(index))
     }
 
     fn sample(&self, index: u32) -> Result<Sample, DriverError> {
@@ -89,7 +117,7 @@ impl Driver for SimulatedGpus {
                 })
                 .to_vec(),
             rows: Some(RemappedRows::default()),
-            temperature: Some(40 + index % 5),
+            temperature: Some(temperature(index)),
             clock_events: Some(IDLE),
             pcie_replays: Some(0),
             ..Sample::default()
@@ -114,14 +142,8 @@ impl Driver for SimulatedGpus {
     }
 
     fn links(&self, _: u32) -> Result<(Links, Vec<CallFailure>), DriverError> {
-        let links = (0..LINKS).map(|number| Link {
-            number,
-            up: Some(true),
-            speed: Some(LINK_SPEED),
-            errors: vec![("replay", 0), ("recovery", 0), ("crc", 0)],
-        });
         let links = Links {
-            links: links.collect(),
+            links: (0..LINKS).map(link).collect(),
             ..Links::default()
         };
         Ok((links, Vec::new()))

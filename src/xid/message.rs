@@ -11,7 +11,7 @@ use std::fmt;
 
 const CAUSED_BY: &str = " caused by previous Xid ";
 /// The code of the driver's verdict, whose text is a [`RecoveryChange`].
-const RECOVERY_CODE: u32 = 154;
+pub(super) const RECOVERY_CODE: u32 = 154;
 
 /// One Xid.
 #[derive(Debug, Clone, PartialEq, Eq)]

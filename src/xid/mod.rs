@@ -8,6 +8,7 @@ mod pci;
 mod recovery;
 mod switch_catalogue;
 mod sxid;
+mod wording;
 
 pub use catalogue::{Class, Entry, Resolution, Source, all, find, watched};
 pub use line::{BusLoss, Message, Parser, may_be_message};

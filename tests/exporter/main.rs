@@ -11,6 +11,7 @@ mod pod_resources;
 mod presence;
 mod process;
 mod release;
+mod simulate;
 mod web_config;
 
 use nvidia_ml::scenario::{GpuState, Scenario};

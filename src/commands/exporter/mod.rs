@@ -7,11 +7,12 @@ pub use collectors::CollectorArgs;
 pub use print_config::Origins;
 
 use crate::exporter::{self, Config, ReleaseListener};
-use crate::nvml::{DriverSource, Library, SimulatedGpus};
+use crate::nvml::{DriverSource, Library, Scenario, ScenarioDriver, ScenarioLog, SimulatedGpus};
 use anyhow::Context;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -40,7 +41,7 @@ pub struct ExporterArgs {
     /// Name of this node, for the label `node`
     #[arg(long, env = "NODE_NAME", value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub node_name: String,
-    /// Kernel log: the device, or a file that something else writes it to
+    /// Kernel log: the device, or a file that something else writes it to; a scenario has its own instead of the default
     #[arg(
         long,
         env = "GPU_EXPORTER_KMSG",
@@ -65,10 +66,9 @@ pub struct ExporterArgs {
     /// Address for POST /release, with which somebody on this machine has the driver let go for a GPU reset; loopback only [default: 127.0.0.1:9414, if it is free; `none` for no such address]
     #[arg(long, env = "GPU_EXPORTER_RELEASE_LISTEN", value_name = "ADDRESS", value_parser = release_address)]
     pub release_listen: Option<ReleaseAddress>,
-    /// Simulate so many healthy GPUs, without any driver
-    #[arg(long, env = "GPU_EXPORTER_SIMULATE", value_name = "COUNT", conflicts_with = "nvml",
-          value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub simulate: Option<u32>,
+    /// Simulate so many healthy GPUs, without any driver; or those of a scenario file, with what happens to them
+    #[arg(long, env = "GPU_EXPORTER_SIMULATE", value_name = "FILE|COUNT", conflicts_with = "nvml", value_parser = simulate)]
+    pub simulate: Option<Simulate>,
     /// A driver call that takes longer counts as hung; the kubelet's answer is waited for as long
     #[arg(long, env = "GPU_EXPORTER_CALL_DEADLINE", default_value = "5s", value_name = "DURATION", value_parser = duration)]
     pub call_deadline: Duration,
@@ -86,6 +86,28 @@ pub struct ExporterArgs {
     /// Print what it would run with as YAML, and where each value is from, and end
     #[arg(long)]
     pub print_config: bool,
+}
+
+/// What is simulated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Simulate {
+    /// So many healthy GPUs.
+    Healthy(u32),
+    /// What a file says.
+    Scenario(PathBuf),
+}
+
+/// A count, or else the path of a file.
+fn simulate(text: &str) -> Result<Simulate, String> {
+    if text.is_empty() {
+        return Err("neither a count of GPUs nor a scenario file".to_owned());
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(Simulate::Scenario(text.into()));
+    }
+    let count = text.parse().ok().filter(|count| (1..=64).contains(count));
+    let count = count.ok_or_else(|| "a count must be from 1 to 64".to_owned())?;
+    Ok(Simulate::Healthy(count))
 }
 
 /// Where `/release` is to be served.
@@ -135,7 +157,7 @@ fn release_listener(asked: Option<ReleaseAddress>) -> Option<ReleaseListener> {
 ///
 /// # Errors
 ///
-/// The address cannot be listened on, or the system has no threads or signals to give.
+/// The scenario cannot be used, the address cannot be listened on, or the system has no threads or signals to give.
 pub async fn run(args: ExporterArgs) -> anyhow::Result<()> {
     if args.print_config {
         return print_config::write(&args, &mut std::io::stdout().lock());
@@ -154,8 +176,21 @@ pub async fn run(args: ExporterArgs) -> anyhow::Result<()> {
             stop.cancel();
         }
     });
+    // Simulated GPUs are on no bus.
+    let sysfs = args.simulate.is_none().then_some(args.sysfs);
+    let (mut kernel_log, mut simulated_log) = (Some(args.kmsg), None);
+    let mut expected_gpus = args.expected_gpus;
     let driver: Box<dyn DriverSource> = match args.simulate {
-        Some(count) => Box::new(SimulatedGpus::new(count, &args.node_name)),
+        Some(Simulate::Scenario(path)) => {
+            let scenario = Scenario::read(&path)?;
+            expected_gpus = expected_gpus.or(scenario.expected_gpus());
+            let simulation = scenario.play(&args.node_name);
+            simulated_log = Some(ScenarioLog::new(Arc::clone(&simulation)));
+            // That of the machine is about other GPUs.
+            kernel_log = kernel_log.filter(|_| !args.origins.is_default("kmsg"));
+            Box::new(ScenarioDriver::new(simulation))
+        }
+        Some(Simulate::Healthy(count)) => Box::new(SimulatedGpus::new(count, &args.node_name)),
         None => Box::new(Library { path: args.nvml }),
     };
     exporter::run(
@@ -163,13 +198,13 @@ pub async fn run(args: ExporterArgs) -> anyhow::Result<()> {
             listen: args.listen,
             web_config: args.web_config_file,
             node: args.node_name,
-            kernel_log: args.kmsg,
+            kernel_log,
+            simulated_log,
             driver,
             collectors: args.collectors.0,
             call_deadline: args.call_deadline,
-            expected_gpus: args.expected_gpus,
-            // Simulated GPUs are on no bus.
-            sysfs: args.simulate.is_none().then_some(args.sysfs),
+            expected_gpus,
+            sysfs,
             release: release_listener(args.release_listen),
             pod_resources: Some(args.pod_resources_socket)
                 .filter(|path| !path.is_empty())
@@ -210,6 +245,18 @@ mod tests {
         assert_eq!(at("none"), Ok(ReleaseAddress::None));
         assert!(at("0.0.0.0:9414").unwrap_err().contains("other machines"));
         assert!(at("9414").unwrap_err().contains("127.0.0.1:9414"));
+    }
+
+    #[test]
+    fn what_is_no_number_is_a_scenario_file() {
+        assert_eq!(simulate("8"), Ok(Simulate::Healthy(8)));
+        assert_eq!(
+            simulate("8.yaml"),
+            Ok(Simulate::Scenario(PathBuf::from("8.yaml")))
+        );
+        for text in ["", "0", "65", "99999999999"] {
+            assert!(simulate(text).is_err(), "{text}");
+        }
     }
 
     #[test]

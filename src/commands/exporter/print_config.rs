@@ -22,6 +22,8 @@ struct Origin {
     from: String,
 }
 
+/// Where a value is from that nobody gave.
+const DEFAULT: &str = "default";
 /// Never a setting of its own.
 const NOT_SETTINGS: [&str; 3] = ["print-config", "help", "version"];
 
@@ -30,6 +32,14 @@ fn is_given(matches: &ArgMatches, flag: &str) -> bool {
     // Not every flag has one that says the contrary.
     let known = matches.try_contains_id(flag).unwrap_or(false);
     known && matches.value_source(flag) == Some(ValueSource::CommandLine)
+}
+
+impl Origins {
+    /// Whether nobody gave a setting, so that its default is used.
+    pub(super) fn is_default(&self, name: &str) -> bool {
+        let origin = self.0.iter().find(|origin| origin.name == name);
+        origin.is_some_and(|origin| origin.from == DEFAULT)
+    }
 }
 
 impl Args for Origins {
@@ -63,7 +73,7 @@ impl FromArgMatches for Origins {
                     Some(variable) => variable.to_string_lossy().into_owned(),
                     None => "environment".to_owned(),
                 },
-                _ => "default".to_owned(),
+                _ => DEFAULT.to_owned(),
             };
             Some(Origin {
                 name: name.to_owned(),
@@ -95,12 +105,12 @@ pub(super) fn write(args: &ExporterArgs, out: &mut impl Write) -> anyhow::Result
         if let Some(collector) = switch {
             let is_on = collectors.is_on(collector);
             let from = match from.as_str() {
-                "default"
+                DEFAULT
                     if !is_on && collector.needs_nvml() && !collectors.is_on(Collector::Nvml) =>
                 {
                     "off without collector.nvml"
                 }
-                "default" if !is_on => DISABLE_DEFAULTS,
+                DEFAULT if !is_on => DISABLE_DEFAULTS,
                 from => from,
             };
             writeln!(out, "{name}: {is_on} # {from}")?;
@@ -178,6 +188,18 @@ mod tests {
         {
             assert!(values.contains_key(flag), "{flag}");
         }
+    }
+
+    #[test]
+    fn a_setting_that_somebody_gave_is_no_default() {
+        let origins = |arguments: &[&str]| {
+            let command = ExporterArgs::augment_args(Command::new("exporter").no_binary_name(true));
+            let matches = command.try_get_matches_from(arguments).unwrap();
+            ExporterArgs::from_arg_matches(&matches).unwrap().origins
+        };
+        let (one, other) = (["--node-name=a"], ["--node-name=a", "--kmsg=/dev/kmsg"]);
+        assert!(origins(&one).is_default("kmsg"));
+        assert!(!origins(&other).is_default("kmsg") && !origins(&other).is_default("none"));
     }
 
     #[test]

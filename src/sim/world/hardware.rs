@@ -10,7 +10,7 @@ use super::plan::{GPU_MODEL, WorldPlan};
 use crate::clock::Clock;
 use crate::nvml::{Driver, DriverError, EccCount, Identity, Sample};
 use crate::sim::prometheus::NodeHardware;
-use crate::xid::{PciAddress, RecoveryAction};
+use crate::xid::{PciAddress, RecoveryAction, XidMessage};
 
 /// The bus of the first GPU of a node.
 const FIRST_BUS: u8 = 0x10;
@@ -114,23 +114,7 @@ impl Hardware {
     pub fn xid(&self, node: &str, gpu: u32, code: u32) {
         let now = self.0.clock.now();
         self.change(node, |machine| {
-            let text = match code {
-                13 => "Graphics SM Warp Exception on (GPC 0, TPC 1, SM 0): Out Of Range Address",
-                31 => {
-                    "pid=4242, name=python, Ch 00000008, intr 00000000. MMU Fault: ENGINE GRAPHICS GPCCLIENT_T1_0 faulted @ 0x7f12_34567000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_READ"
-                }
-                48 => "pid='<unknown>', name=<unknown>, DBE (double bit error) ECC Error",
-                79 => "pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
-                95 => {
-                    "pid='<unknown>', name=<unknown>, Uncontained: LTC TAG (0x2,0x0). RST: Yes, D-RST: No"
-                }
-                119 => {
-                    "pid=4242, name=python, Timeout after 6s of waiting for RPC response from GPU0 GSP! Expected function 76 (GSP_RM_CONTROL)"
-                }
-                _ => "pid='<unknown>', name=<unknown>, Ch 00000008",
-            };
-            let pci = place(gpu);
-            let line = format!("NVRM: Xid (PCI:{pci}): {code}, {text}");
+            let line = XidMessage::usual(place(gpu), code).to_string();
             machine.log.push((now, line));
             if let Some(gpu) = machine.gpus.get_mut(gpu as usize)
                 && gpu.state == GpuState::Healthy
