@@ -33,7 +33,8 @@ pub(super) struct Entry<'a> {
 
 /// Whether an entry begins here.
 pub(super) fn begins(bytes: &[u8]) -> bool {
-    bytes.starts_with(START)
+    // Nearly every line of any other log is told by its first byte.
+    bytes.first() == START.first() && bytes.starts_with(START)
 }
 
 /// Where the next entry begins, after one that is too long to be kept.

@@ -56,17 +56,15 @@ impl<'a> Line<'a> {
     }
 
     fn record(line: &'a [u8]) -> Option<Self> {
-        let end = memchr::memchr(b';', line)?;
-        let header = std::str::from_utf8(&line[..end]).ok()?;
-        let mut fields = header.split(',');
-        number(fields.next()?)?;
-        let sequence = number(fields.next()?)?;
-        let microseconds = number(fields.next()?)?;
-        fields.next()?;
+        let (_priority, rest) = field(line)?;
+        let (sequence, rest) = field(rest)?;
+        let (microseconds, rest) = field(rest)?;
+        let end = memchr::memchr(b';', rest)?;
+        let _flags = std::str::from_utf8(&rest[..end]).ok()?;
         Some(Self {
             sequence: Some(sequence),
             stamp: Some(Stamp::SinceBoot(microseconds)),
-            message: &line[end + 1..],
+            message: &rest[end + 1..],
         })
     }
 
@@ -84,6 +82,22 @@ impl<'a> Line<'a> {
         }
         Cow::Owned(String::from_utf8_lossy(&unescape(self.message)).into_owned())
     }
+}
+
+/// A number and the comma after it, and what follows. Each record has three of them, so nothing here looks twice.
+fn field(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut number = 0u64;
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' => {
+                let digit = u64::from(byte - b'0');
+                number = number.checked_mul(10)?.checked_add(digit)?;
+            }
+            b',' if at > 0 => return Some((number, &bytes[at + 1..])),
+            _ => return None,
+        }
+    }
+    None
 }
 
 // `parse` alone would accept a sign.
@@ -172,6 +186,31 @@ mod tests {
         assert_eq!(line.sequence, Some(1234));
         assert_eq!(line.stamp(), Stamp::SinceBoot(5_678_901));
         assert_eq!(line.text(), "NVRM: Xid (PCI:0000:3b:00): 79");
+    }
+
+    #[test]
+    fn what_begins_otherwise_is_a_plain_line() {
+        for line in [
+            "",
+            "4",
+            "4,1",
+            "4,1,2",
+            "4,1,2;x",
+            "4,1,2,-",
+            "4,,2,-;x",
+            ",1,2,-;x",
+            "4,+1,2,-;x",
+            "4,1 ,2,-;x",
+            "4,18446744073709551616,2,-;x",
+            "a;4,1,2,-;x",
+        ] {
+            let parsed = Line::parse(line.as_bytes());
+            assert_eq!((parsed.sequence, parsed.bytes()), (None, line.as_bytes()));
+        }
+        assert_eq!(Line::parse(b"4,1,2,\xff;x").sequence, None);
+        assert_eq!(Line::parse(b"4,1,2,;x").bytes(), b"x");
+        let last = Line::parse(b"4,18446744073709551615,2,-;x").sequence;
+        assert_eq!(last, Some(u64::MAX));
     }
 
     #[test]
