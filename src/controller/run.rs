@@ -130,6 +130,7 @@ pub async fn run_in(
         clock,
         server,
     } = outside;
+    let prometheus = prometheus.comparing_clocks(clock.clone());
     let mut registry = Registry::default();
     telemetry::register_build_info(&mut registry);
     let metrics = Metrics::register(&mut registry);

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use reqwest::{Method, Response, StatusCode, Url};
+use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 
+use super::clocks;
 use super::error::QueryError;
 use super::response::{self, Series};
+use crate::clock::Clock;
 use crate::rules::answer::Answer;
 
 /// Thanos and VictoriaMetrics then fail instead of leaving out data; Prometheus ignores all three.
@@ -74,6 +76,7 @@ pub trait Exchange: Send + Sync {
 pub struct Client {
     http: reqwest::Client,
     exchange: Option<Arc<dyn Exchange>>,
+    clock: Option<Clock>,
     base: Url,
     basic: Option<(String, Option<String>)>,
     options: Options,
@@ -123,6 +126,7 @@ impl Client {
         Ok(Self {
             http,
             exchange: None,
+            clock: None,
             base,
             basic,
             options,
@@ -133,6 +137,14 @@ impl Client {
     #[must_use]
     pub fn with_exchange(mut self, exchange: Arc<dyn Exchange>) -> Self {
         self.exchange = Some(exchange);
+        self
+    }
+
+    /// The same client, which takes no answer of a server that shows another time than this clock: what it would say is not
+    /// about now.
+    #[must_use]
+    pub fn comparing_clocks(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
         self
     }
 
@@ -264,6 +276,15 @@ impl Client {
             (None, Some((user, password))) => request.basic_auth(user, password.as_ref()),
             (None, None) => request,
         };
+        let sent = self.clock.as_ref().map(Clock::now);
+        let response = self.exchange(request).await?;
+        if let (Some(clock), Some(sent)) = (&self.clock, sent) {
+            clocks::compare(response.headers(), sent, clock.now())?;
+        }
+        Ok(response)
+    }
+
+    async fn exchange(&self, request: RequestBuilder) -> Result<Response, QueryError> {
         let Some(exchange) = &self.exchange else {
             return request.send().await.map_err(|error| self.sending(&error));
         };

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use crate::rules::answer::{Unknown, UnknownReason};
 
 /// What went wrong with a query. No variant holds an address with credentials or a header.
@@ -52,6 +54,16 @@ pub enum QueryError {
     /// The result has a type that does not answer the question.
     #[error("the result is a {0}, not a vector or scalar")]
     WrongResultType(String),
+    /// The clocks of this process and of Prometheus differ, so that it was asked about another time than now.
+    #[error(
+        "the clocks differ: it is {theirs} for Prometheus and {ours} here; keep the time of both machines synchronised"
+    )]
+    ClockSkew {
+        /// When it answered, as it says itself, in whole seconds.
+        theirs: Timestamp,
+        /// When that arrived.
+        ours: Timestamp,
+    },
     /// The credentials could not be read, so that nothing was sent.
     #[error("cannot read the bearer token file")]
     Credentials(#[source] std::io::Error),
@@ -71,11 +83,12 @@ impl QueryError {
             Self::Unavailable { .. } => UnknownReason::Unavailable,
             Self::BadAnswer(_) => UnknownReason::BadAnswer,
             Self::WrongResultType(_) => UnknownReason::WrongResultType,
+            Self::ClockSkew { .. } => UnknownReason::ClockSkew,
         }
     }
 
     /// Whether Prometheus itself spoke, in the form of its query API and about this query. A proxy that refuses, a page in HTML
-    /// and an answer beyond the limit say nothing of it.
+    /// an answer beyond the limit and one about another time say nothing of it.
     pub fn is_answered(&self) -> bool {
         match self {
             Self::BadData(_) | Self::Execution(_) | Self::Partial(_) | Self::WrongResultType(_) => {
@@ -87,6 +100,7 @@ impl QueryError {
             | Self::TooLarge(_)
             | Self::Unavailable { .. }
             | Self::BadAnswer(_)
+            | Self::ClockSkew { .. }
             | Self::Credentials(_) => false,
         }
     }

@@ -96,6 +96,8 @@ pub enum UnknownReason {
     BadAnswer,
     /// The result is neither a vector nor a scalar.
     WrongResultType,
+    /// The clocks of this process and of Prometheus differ.
+    ClockSkew,
     /// A metric that the expression needs does not exist.
     NoData,
     /// A value is NaN.
@@ -116,7 +118,7 @@ pub enum UnknownReason {
 
 impl UnknownReason {
     /// Every reason, to initialise metrics with.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Unreachable,
         Self::TimedOut,
         Self::Refused,
@@ -127,6 +129,7 @@ impl UnknownReason {
         Self::Unavailable,
         Self::BadAnswer,
         Self::WrongResultType,
+        Self::ClockSkew,
         Self::NoData,
         Self::NotANumber,
         Self::Histogram,
@@ -150,6 +153,7 @@ impl UnknownReason {
             Self::Unavailable => "PrometheusUnavailable",
             Self::BadAnswer => "BadAnswer",
             Self::WrongResultType => "WrongResultType",
+            Self::ClockSkew => "ClockSkew",
             Self::NoData => "NoData",
             Self::NotANumber => "NotANumber",
             Self::Histogram => "HistogramSample",

@@ -106,7 +106,10 @@ async fn without_a_log_the_watched_xids_start_at_0_and_the_driver_tells_of_them(
         "--no-collector.kernel_log",
     ];
     let exporter = Exporter::start(machine(), &arguments).await;
-    let listened_to = |metrics: &Metrics| metrics.values("gpu_driver_events_total", &[]).len() >= 8;
+    let listened_to = |metrics: &Metrics| {
+        let events = [r#"collector="nvml_events""#];
+        metrics.values("gpu_exporter_collector_success", &events) == [1.0; 8]
+    };
     let metrics = exporter.until("all are listened to", listened_to).await;
     let counts = metrics.values("gpu_xid_errors_total", &[r#"xid="79""#]);
     assert_eq!(counts, [0.0; 8]);

@@ -80,16 +80,15 @@ impl FaultyExchange {
         if answer.status() != 200 {
             return Ok(answer);
         }
-        let mut body = answer.into_body();
+        // The head stays as it was: it says when Prometheus answered.
+        let (head, mut body) = answer.into_parts();
         if fault == QueryFault::CutShort {
             body.truncate(body.len() / 2);
-            return made(200, body);
+        } else if let Ok(mut document) = serde_json::from_slice::<Value>(&body) {
+            spoil(&mut document, fault);
+            body = document.to_string().into_bytes();
         }
-        let Ok(mut document) = serde_json::from_slice::<Value>(&body) else {
-            return made(200, body);
-        };
-        spoil(&mut document, fault);
-        made(200, document.to_string().into_bytes())
+        Ok(Response::from_parts(head, body))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt, ready};
+use jiff::fmt::rfc2822::DateTimePrinter;
 
 use super::{Prometheus, QueryRequest};
 use crate::prometheus::client::Exchange;
@@ -11,7 +12,14 @@ struct InProcess {
     prometheus: Prometheus,
 }
 
+static PRINTER: DateTimePrinter = DateTimePrinter::new();
+
 impl Prometheus {
+    /// The time, as an HTTP server tells it.
+    fn date(&self) -> Result<String, jiff::Error> {
+        PRINTER.timestamp_to_rfc9110_string(&self.shared.clock.now())
+    }
+
     /// A way for a client to this server. The client's name is there for those who tell clients apart.
     #[must_use]
     pub fn exchange(&self, _client: &str) -> Arc<dyn Exchange> {
@@ -34,7 +42,11 @@ impl Exchange for InProcess {
         let method = request.method().clone();
         let query = QueryRequest::new(method, url.path(), url.query().unwrap_or_default(), form);
         let (status, body) = self.prometheus.answer(&query);
-        let answer = hyper::Response::builder().status(status).body(body);
+        let mut answer = hyper::Response::builder().status(status);
+        if let Ok(date) = self.prometheus.date() {
+            answer = answer.header(hyper::header::DATE, date);
+        }
+        let answer = answer.body(body);
         ready(answer.map_err(|error| error.to_string())).boxed()
     }
 }

@@ -24,6 +24,9 @@ pub use simulation::{Process, Simulation};
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
+mod clock_tests;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod guard_tests;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
