@@ -155,6 +155,55 @@ fn the_configuration_is_printed_and_nothing_is_begun() {
 }
 
 #[test]
+fn a_flag_counts_more_than_its_variable() {
+    for (variable, flags, expected) in [
+        (
+            "false",
+            vec!["--collector.mig"],
+            "collector.mig: true # --collector.mig",
+        ),
+        (
+            "true",
+            vec!["--no-collector.mig"],
+            "collector.mig: false # --no-collector.mig",
+        ),
+        (
+            "false",
+            vec!["--no-collector.mig"],
+            "collector.mig: false # --no-collector.mig",
+        ),
+        (
+            "true",
+            vec!["--no-collector.mig", "--collector.mig"],
+            "collector.mig: true # --collector.mig",
+        ),
+        (
+            "no",
+            vec![],
+            "collector.mig: false # GPU_EXPORTER_COLLECTOR_MIG",
+        ),
+        (
+            "1",
+            vec![],
+            "collector.mig: true # GPU_EXPORTER_COLLECTOR_MIG",
+        ),
+    ] {
+        let output = command()
+            .args(["--node-name", "a", "--print-config"])
+            .args(&flags)
+            .env("GPU_EXPORTER_COLLECTOR_MIG", variable)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            text.lines().any(|line| line == expected),
+            "{expected}\n{text}"
+        );
+    }
+}
+
+#[test]
 fn collectors_that_cannot_be_are_refused() {
     for (arguments, expected) in [
         (

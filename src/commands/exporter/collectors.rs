@@ -36,14 +36,13 @@ fn variable(flag: &str) -> String {
 
 fn switches(collector: Collector) -> [Arg; 2] {
     let (on, off) = (on(collector), off(collector));
-    // The last one given counts.
-    let either = [on.clone(), off.clone()];
     let help = format!("{} [default: on]", collector.collects());
     let switch = |name: String| {
         Arg::new(name.clone())
-            .long(name)
+            .long(name.clone())
             .action(ArgAction::SetTrue)
-            .overrides_with_all(either.clone())
+            // It may be said again. That one is said after the other is no error either, whatever the variable says.
+            .overrides_with(name)
             .help_heading(HEADING)
     };
     [
@@ -105,17 +104,26 @@ impl Args for CollectorArgs {
     }
 }
 
-/// What was said of a collector; `None` where nothing was.
-fn said(matches: &ArgMatches, collector: Collector) -> Option<bool> {
-    let on = on(collector);
-    let source = |id: &str| matches.value_source(id);
-    match (source(&on), source(&off(collector))) {
-        (_, Some(ValueSource::CommandLine)) => Some(false),
-        (Some(ValueSource::CommandLine | ValueSource::EnvVariable), _) => {
-            Some(matches.get_flag(&on))
+/// What was said of a collector, and by what: the last flag, else the variable. `None` where nothing was said.
+pub(super) fn said_by(matches: &ArgMatches, collector: Collector) -> Option<(bool, String)> {
+    let (on, off) = (on(collector), off(collector));
+    let place = |flag: &str| {
+        let given = matches.value_source(flag) == Some(ValueSource::CommandLine);
+        let places = given.then(|| matches.indices_of(flag)).flatten();
+        places.and_then(Iterator::max)
+    };
+    match (place(&on), place(&off)) {
+        (None, None) => {
+            let by_variable = matches.value_source(&on) == Some(ValueSource::EnvVariable);
+            by_variable.then(|| (matches.get_flag(&on), variable(&on)))
         }
-        _ => None,
+        (said_on, said_off) if said_on > said_off => Some((true, format!("--{on}"))),
+        _ => Some((false, format!("--{off}"))),
     }
+}
+
+fn said(matches: &ArgMatches, collector: Collector) -> Option<bool> {
+    said_by(matches, collector).map(|(is_on, _)| is_on)
 }
 
 impl FromArgMatches for CollectorArgs {
@@ -197,6 +205,7 @@ mod tests {
             assert!(!parse(&[&off]).unwrap().is_on(collector), "{off}");
             assert!(!parse(&[&on, &off]).unwrap().is_on(collector));
             assert!(parse(&[&off, &off, &on]).unwrap().is_on(collector));
+            assert!(!parse(&[&on, &off, &on, &off]).unwrap().is_on(collector));
         }
         let without = parse(&["--no-collector.nvml"]).unwrap();
         assert!(!without.is_on(Usage) && without.is_on(KernelLog) && without.is_on(PciBus));

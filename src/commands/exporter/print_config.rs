@@ -1,7 +1,7 @@
 //! `--print-config`: what the exporter would run with, and where each value is from.
 
 use super::ExporterArgs;
-use super::collectors::{DISABLE_DEFAULTS, interval_of, on};
+use super::collectors::{DISABLE_DEFAULTS, interval_of, on, said_by};
 use crate::exporter::Collector;
 use crate::telemetry::LogOptions;
 use anyhow::Context;
@@ -26,13 +26,6 @@ struct Origin {
 const DEFAULT: &str = "default";
 /// Never a setting of its own.
 const NOT_SETTINGS: [&str; 3] = ["print-config", "help", "version"];
-
-/// Whether a flag stands on the command line.
-fn is_given(matches: &ArgMatches, flag: &str) -> bool {
-    // Not every flag has one that says the contrary.
-    let known = matches.try_contains_id(flag).unwrap_or(false);
-    known && matches.value_source(flag) == Some(ValueSource::CommandLine)
-}
 
 impl Origins {
     /// Whether nobody gave a setting, so that its default is used.
@@ -65,16 +58,18 @@ impl FromArgMatches for Origins {
                 return None;
             }
             let value = matches.get_raw(id).and_then(|mut values| values.next());
-            let off = format!("no-{name}");
-            let from = match matches.value_source(id) {
-                _ if is_given(matches, &off) => format!("--{off}"),
-                Some(ValueSource::CommandLine) => format!("--{name}"),
-                Some(ValueSource::EnvVariable) => match arg.get_env() {
-                    Some(variable) => variable.to_string_lossy().into_owned(),
-                    None => "environment".to_owned(),
-                },
-                _ => DEFAULT.to_owned(),
+            let collector = Collector::ALL
+                .into_iter()
+                .find(|collector| on(*collector) == name);
+            let from = match (collector, matches.value_source(id)) {
+                (Some(collector), _) => said_by(matches, collector).map(|(_, by)| by),
+                (None, Some(ValueSource::CommandLine)) => Some(format!("--{name}")),
+                (None, Some(ValueSource::EnvVariable)) => arg
+                    .get_env()
+                    .map(|variable| variable.to_string_lossy().into_owned()),
+                (None, _) => None,
             };
+            let from = from.unwrap_or_else(|| DEFAULT.to_owned());
             Some(Origin {
                 name: name.to_owned(),
                 value: value.map(|value| value.to_string_lossy().into_owned()),
@@ -129,10 +124,14 @@ pub(super) fn write(args: &ExporterArgs, out: &mut impl Write) -> anyhow::Result
     Ok(())
 }
 
-/// A value as YAML has it: quoted where it would be taken for something else.
+/// A value as YAML has it, on one line: quoted where it would be taken for something else, and as JSON, which is YAML too, where
+/// it holds what no line can.
 fn scalar(value: &str) -> anyhow::Result<String> {
     if value.parse::<u64>().is_ok() || matches!(value, "true" | "false") {
         return Ok(value.to_owned());
+    }
+    if value.chars().any(char::is_control) {
+        return serde_json::to_string(value).context("cannot write a value as JSON");
     }
     let text = serde_saphyr::to_string(&value).context("cannot write a value as YAML")?;
     Ok(text.trim_end().to_owned())
@@ -200,6 +199,15 @@ mod tests {
         let (one, other) = (["--node-name=a"], ["--node-name=a", "--kmsg=/dev/kmsg"]);
         assert!(origins(&one).is_default("kmsg"));
         assert!(!origins(&other).is_default("kmsg") && !origins(&other).is_default("none"));
+    }
+
+    #[test]
+    fn a_value_of_several_lines_is_one_value() {
+        let text = printed(&["--node-name=a\nb: c", "--web.config.file=x\ty"]);
+        let values: BTreeMap<String, serde_json::Value> = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(values["node-name"], "a\nb: c", "{text}");
+        assert_eq!(values["web.config.file"], "x\ty", "{text}");
+        assert!(!values.contains_key("b"));
     }
 
     #[test]
