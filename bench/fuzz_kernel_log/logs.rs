@@ -167,7 +167,7 @@ fn entry(random: &mut ChaCha8Rng, log: &mut Vec<u8>, expected: &mut Vec<Expected
         ]
         .concat()
     };
-    let mut fields = vec![
+    let mut fields = [
         message_field,
         format!("_TRANSPORT={transport}\n").into_bytes(),
         format!("__REALTIME_TIMESTAMP={}\n", random.random::<i64>()).into_bytes(),
