@@ -17,6 +17,13 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 repository=$(dirname "$here")
 version=v1.12.1
 
+for word in "$@"; do
+  if [[ $word == -h || $word == --help ]]; then
+    # Nothing is built for that.
+    exec python3 -B "$here/exporter" --node-exporter '' --binaries '' --repository '' --help
+  fi
+done
+
 node_exporter=${NODE_EXPORTER:-}
 if [[ -z $node_exporter ]]; then
   cache=${XDG_CACHE_HOME:-$HOME/.cache}/gpu-remediator/node_exporter/$version

@@ -33,9 +33,9 @@ def markdown(found, figures):
     exact = not storm["differing"] and storm["lines_read"] == storm["xids"]
     version = ", ".join(f"{name} {version}" for name, version in machine["parts"].items())
     rows = [
-        (f"resident memory after {minutes:.0f} min", "≤ 15 MB", ours["peak"] <= MEMORY, _memory(ours), _memory(peer)),
+        (f"resident memory after {minutes:.3g} min", "≤ 15 MB", ours["peak"] <= MEMORY, _memory(ours), _memory(peer)),
         ("the same with `--simulate 8`", "", None, _memory(simulated), ""),
-        (f"processor time over {minutes:.0f} min, scraped every {found['options']['interval']:.0f} s", "≤ 0.2 % of a core",
+        (f"processor time over {minutes:.3g} min, scraped every {found['options']['interval']:.0f} s", "≤ 0.2 % of a core",
          ours["cores"] <= CORES, _cores(ours), _cores(peer)),
         ("the same with `--simulate 8`", "", None, _cores(simulated), ""),
         ("series", "", None, str(our_scrape["series"]), str(peer_scrape["series"])),
