@@ -1,7 +1,7 @@
 //! What must be true of each line.
 
 use super::counted::{IN_USE, PEAK};
-use super::logs::{Expected, Log};
+use super::logs::{Expected, Log, Read};
 use gpu_remediator::kmsg::{Entry, Line};
 use gpu_remediator::xid::{Message, Parser, PciAddress, XidMessage, may_be_message};
 use std::sync::atomic::Ordering;
@@ -33,7 +33,7 @@ impl<'a> Checker<'a> {
         }
         let mut checked = check_line(&mut self.parser, entry.line);
         if checked.is_ok() {
-            checked = self.compare(&entry.line.text());
+            checked = self.compare(entry.line);
         }
         if checked.is_ok() && self.lines.is_multiple_of(64) {
             let _ = entry.time();
@@ -43,7 +43,8 @@ impl<'a> Checker<'a> {
             .map(|wrong| format!("line {}: {wrong}", self.lines));
     }
 
-    fn compare(&mut self, text: &str) -> Result<(), String> {
+    fn compare(&mut self, line: Line<'_>) -> Result<(), String> {
+        let text: &str = &line.text();
         let Some(expected) = &mut self.expected else {
             return Ok(());
         };
@@ -53,12 +54,18 @@ impl<'a> Checker<'a> {
                 Some(Expected::Cut) if text.bytes().all(|byte| byte == b'x') => Ok(()),
                 Some(Expected::Perhaps(perhaps)) if perhaps != text => continue,
                 Some(Expected::Perhaps(_)) => Ok(()),
-                Some(Expected::Text(expected, message)) if expected == text => match message {
-                    Some(message) if !Parser::default().parse(text).eq([message.clone()]) => {
-                        Err(format!("not read as {message:?}: {text:?}"))
+                Some(Expected::Text(expected, read)) if expected == text => {
+                    let messages: Vec<_> = Parser::default().parse(&line.said()).collect();
+                    match read {
+                        Read::Message(message) if messages != [message.clone()] => {
+                            Err(format!("not read as {message:?}: {text:?}"))
+                        }
+                        Read::Nothing if !messages.is_empty() => {
+                            Err(format!("others' words are read as {messages:?}: {text:?}"))
+                        }
+                        _ => Ok(()),
                     }
-                    _ => Ok(()),
-                },
+                }
                 Some(other) => Err(format!("{text:?} and not {other:?}")),
             };
         }
@@ -97,12 +104,13 @@ pub fn check_line(parser: &mut Parser, line: Line<'_>) -> Result<(), String> {
     let peak = PEAK.swap(before, Ordering::Relaxed);
     let text = line.text();
     let _ = line.stamp();
-    let messages: Vec<Message> = parser.parse(&text).collect();
+    let said = line.said();
+    let messages: Vec<Message> = parser.parse(&said).collect();
     let taken = PEAK.load(Ordering::Relaxed) - before;
     PEAK.fetch_max(peak, Ordering::Relaxed);
     let bytes = line.bytes();
-    // As text, and once more in the messages, and while a text that grows is copied.
-    if taken > 12 * bytes.len() + 4096 {
+    // As text, twice, and once more in the messages, and while a text that grows is copied.
+    if taken > 15 * bytes.len() + 4096 {
         return Err(format!("{taken} bytes of memory for {}", bytes.len()));
     }
     if messages.is_empty() {
@@ -110,6 +118,13 @@ pub fn check_line(parser: &mut Parser, line: Line<'_>) -> Result<(), String> {
     }
     if !may_be_message(bytes) && !is_escaped_oddly(bytes) {
         return Err(format!("the first look drops {text:?}"));
+    }
+    if !text.ends_with(&*said) {
+        return Err(format!("{said:?} is not the end of {text:?}"));
+    }
+    let begins = |mark| said.trim_start().starts_with(mark);
+    if !begins("NVRM: ") && !begins("nvidia-nvswitch") {
+        return Err(format!("others' words are read as {messages:?}: {text:?}"));
     }
     if messages.len() > text.lines().count() {
         return Err(format!("more messages than lines in {text:?}"));

@@ -21,11 +21,22 @@ pub enum Kind {
     Changed,
 }
 
+/// What the parser must make of a line.
+#[derive(Debug)]
+pub enum Read {
+    /// This one message.
+    Message(Message),
+    /// Nothing: they are not the kernel's words.
+    Nothing,
+    /// That is not known.
+    Anything,
+}
+
 /// What must be handed out next.
 #[derive(Debug)]
 pub enum Expected {
-    /// A line with this text, and what the parser must make of it, where that is known.
-    Text(String, Option<Message>),
+    /// A line with this text, and what the parser must make of it.
+    Text(String, Read),
     /// A line that was too long, whatever is left of it.
     Cut,
     /// This text, or nothing: it is as long as the most that is kept, or longer.
@@ -77,12 +88,12 @@ impl Log {
 }
 
 /// What the kernel or the driver says, and what the parser makes of it.
-fn said(random: &mut ChaCha8Rng) -> (Vec<u8>, Option<Message>) {
+fn said(random: &mut ChaCha8Rng) -> (Vec<u8>, Read) {
     if random.random_ratio(1, 4) {
         let (message, line) = printed(random);
-        (line.into_bytes(), Some(message))
+        (line.into_bytes(), Read::Message(message))
     } else {
-        (other(random), None)
+        (other(random), Read::Anything)
     }
 }
 
@@ -93,9 +104,20 @@ fn line(random: &mut ChaCha8Rng, log: &mut Vec<u8>, expected: &mut Vec<Expected>
         expected.push(Expected::Cut);
         return;
     }
-    let (said, message) = said(random);
+    let (mut said, mut message) = said(random);
+    // Somebody's path or name.
+    if random.random_ratio(1, 4) {
+        let before = [
+            &b"process '/tmp/"[..],
+            b"x\n",
+            b"[    1.000000] x: ",
+            b"a b[7]: ",
+        ];
+        said = [*before.choose(random).unwrap(), &said].concat();
+        message = Read::Nothing;
+    }
     if random.random() {
-        record(random, log, &said);
+        record(random, log, &said, &mut message);
         // As the kernel takes it: what is no UTF-8 is escaped byte by byte.
         expected.push(Expected::Text(
             String::from_utf8_lossy(&said).into_owned(),
@@ -111,6 +133,10 @@ fn line(random: &mut ChaCha8Rng, log: &mut Vec<u8>, expected: &mut Vec<Expected>
     ]
     .choose(random)
     .unwrap();
+    if *prefix == "x: " {
+        message = Read::Nothing;
+    }
+    said.retain(|byte| *byte != b'\n');
     let line = [prefix.as_bytes(), &said].concat();
     log.extend(&line);
     log.push(b'\n');
@@ -121,16 +147,15 @@ fn line(random: &mut ChaCha8Rng, log: &mut Vec<u8>, expected: &mut Vec<Expected>
 }
 
 /// As the kernel writes it: control characters, backslash and bytes beyond ASCII are escaped.
-fn record(random: &mut ChaCha8Rng, log: &mut Vec<u8>, said: &[u8]) {
+fn record(random: &mut ChaCha8Rng, log: &mut Vec<u8>, said: &[u8], read: &mut Read) {
     let (sequence, microseconds): (u64, u64) = (random.random(), random.random());
     let more = if random.random() { ",caller=T77" } else { "" };
-    log.extend(
-        format!(
-            "{},{sequence},{microseconds},-{more};",
-            random.random_range(0..192)
-        )
-        .bytes(),
-    );
+    let priority = random.random_range(0..192);
+    // What a log daemon passes on has its mark; a text by chance may have it as well.
+    if priority > 7 && matches!(read, Read::Message(_)) {
+        *read = Read::Anything;
+    }
+    log.extend(format!("{priority},{sequence},{microseconds},-{more};").bytes());
     for byte in said {
         if !(b' '..0x7f).contains(byte) || *byte == b'\\' {
             log.extend(format!("\\x{byte:02x}").bytes());
@@ -149,7 +174,7 @@ fn entry(random: &mut ChaCha8Rng, log: &mut Vec<u8>, expected: &mut Vec<Expected
     let long = random.random_ratio(1, 3000);
     if long {
         said.extend(b"y".repeat(random.random_range(LONG)));
-        message = None;
+        message = Read::Anything;
     }
     let transport = ["kernel", "kernel", "kernel", "stdout", "journal"]
         .choose(random)

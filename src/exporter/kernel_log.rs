@@ -69,7 +69,7 @@ fn read(
         if !xid::may_be_message(entry.line.bytes()) {
             return;
         }
-        for message in parser.parse(&entry.line.text()) {
+        for message in parser.parse(&entry.line.said()) {
             let at = entry.time();
             tracing::debug!(?message, ?at, "the driver logged");
             lock(&state).observe(message, at);

@@ -46,7 +46,7 @@ pub(super) fn next(bytes: &[u8]) -> Option<usize> {
 pub(super) fn take(bytes: &[u8]) -> Taken<'_> {
     let mut entry = Entry::default();
     let mut times = Times::default();
-    let mut kernel = true;
+    let (mut kernel, mut written) = (false, false);
     let mut at = 0;
     loop {
         let Some(length) = memchr(b'\n', &bytes[at..]) else {
@@ -70,6 +70,8 @@ pub(super) fn take(bytes: &[u8]) -> Taken<'_> {
         match key {
             b"MESSAGE" => entry.message = Some(value),
             b"_TRANSPORT" => kernel = value == b"kernel",
+            // What others wrote into the kernel's log has come the same way, and without the name before it.
+            b"SYSLOG_FACILITY" => written |= value != b"0",
             b"__REALTIME_TIMESTAMP" => times.realtime = number(value),
             b"__MONOTONIC_TIMESTAMP" => times.monotonic = number(value),
             b"_SOURCE_MONOTONIC_TIMESTAMP" => times.source = number(value),
@@ -78,7 +80,7 @@ pub(super) fn take(bytes: &[u8]) -> Taken<'_> {
     }
     entry.length = at;
     entry.at = times.event();
-    entry.message = entry.message.filter(|_| kernel);
+    entry.message = entry.message.filter(|_| kernel && !written);
     Taken::Entry(entry)
 }
 
@@ -147,6 +149,13 @@ mod tests {
     fn what_another_program_wrote_is_not_the_kernels() {
         let forged = b"__CURSOR=1\n_TRANSPORT=stdout\nMESSAGE=NVRM: Xid (PCI:0000:3b:00): 79\n\n";
         assert_eq!(entry(forged).message, None);
+        // Through the kernel's log, by a program that calls itself `kernel: NVRM: Xid (...): 79, x`.
+        let forged = b"__CURSOR=1\n_TRANSPORT=kernel\nSYSLOG_FACILITY=3\nMESSAGE=NVRM: Xid (PCI:0000:3b:00): 79\n\n";
+        assert_eq!(entry(forged).message, None);
+        let unknown = b"__CURSOR=1\nMESSAGE=NVRM: Xid (PCI:0000:3b:00): 79\n\n";
+        assert_eq!(entry(unknown).message, None);
+        let kernel = b"__CURSOR=1\n_TRANSPORT=kernel\nSYSLOG_FACILITY=0\nMESSAGE=NVRM: x\n\n";
+        assert_eq!(entry(kernel).message.unwrap(), b"NVRM: x");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod follow;
 mod journal;
 mod place;
+mod prefix;
 mod record;
 mod time;
 mod wait;

@@ -4,6 +4,7 @@
 //! `priority,sequence,microseconds,flags[,more];message`, then lines that start with a space and hold `KEY=value`.
 //! In the message, what is not printable is written `\xHH`.
 
+use super::prefix;
 use jiff::Timestamp;
 use std::borrow::Cow;
 
@@ -23,8 +24,10 @@ pub enum Stamp {
 pub struct Line<'a> {
     /// The record's number, where it has the form of `/dev/kmsg`. Numbers have gaps only where records were lost.
     pub sequence: Option<u64>,
-    /// What the line says of its time, where that need not be searched for.
+    /// What the line says of its time, where that need not be searched for: in all but plain lines.
     stamp: Option<Stamp>,
+    /// Whether the record is not of the kernel itself, but was written into its log, which root may.
+    written: bool,
     /// The message, still escaped where the record has the form of `/dev/kmsg`.
     message: &'a [u8],
 }
@@ -36,6 +39,7 @@ impl<'a> Line<'a> {
         Self::record(line).unwrap_or(Self {
             sequence: None,
             stamp: None,
+            written: false,
             message: line,
         })
     }
@@ -45,6 +49,7 @@ impl<'a> Line<'a> {
         Self {
             sequence: None,
             stamp: Some(at.map_or(Stamp::Unknown, Stamp::At)),
+            written: false,
             message,
         }
     }
@@ -56,7 +61,7 @@ impl<'a> Line<'a> {
     }
 
     fn record(line: &'a [u8]) -> Option<Self> {
-        let (_priority, rest) = field(line)?;
+        let (priority, rest) = field(line)?;
         let (sequence, rest) = field(rest)?;
         let (microseconds, rest) = field(rest)?;
         let end = memchr::memchr(b';', rest)?;
@@ -64,6 +69,8 @@ impl<'a> Line<'a> {
         Some(Self {
             sequence: Some(sequence),
             stamp: Some(Stamp::SinceBoot(microseconds)),
+            // The level, and above it the facility: the kernel's own is 0, and nobody else is given that.
+            written: priority > 7,
             message: &rest[end + 1..],
         })
     }
@@ -77,11 +84,38 @@ impl<'a> Line<'a> {
     /// The message as text: escapes are undone, and what is no UTF-8 is replaced.
     #[must_use]
     pub fn text(&self) -> Cow<'a, str> {
-        if self.sequence.is_none() || !self.message.contains(&b'\\') {
-            return String::from_utf8_lossy(self.message);
-        }
-        Cow::Owned(String::from_utf8_lossy(&unescape(self.message)).into_owned())
+        self.decode(self.message)
     }
+
+    /// The kernel's own words as text, which a message of the driver begins: what a log writes before them is not in it. It
+    /// is empty where a log daemon passed on what another program said.
+    #[must_use]
+    pub fn said(&self) -> Cow<'a, str> {
+        if self.stamp.is_none() {
+            return self.decode(prefix::strip(self.message));
+        }
+        if self.written && is_passed_on(self.message) {
+            return Cow::Borrowed("");
+        }
+        self.decode(self.message)
+    }
+
+    fn decode(&self, message: &'a [u8]) -> Cow<'a, str> {
+        if self.sequence.is_none() || !message.contains(&b'\\') {
+            return String::from_utf8_lossy(message);
+        }
+        Cow::Owned(String::from_utf8_lossy(&unescape(message)).into_owned())
+    }
+}
+
+/// Whether `[PID]: ` is somewhere in it: what systemd's journal passes on to the kernel's log has that after the name that
+/// the program gave itself, which may be any text.
+fn is_passed_on(message: &[u8]) -> bool {
+    memchr::memchr_iter(b'[', message).any(|at| {
+        let rest = &message[at + 1..];
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        digits > 0 && rest[digits..].starts_with(b"]: ")
+    })
 }
 
 /// A number and the comma after it, and what follows. Each record has three of them, so nothing here looks twice.
@@ -211,6 +245,46 @@ mod tests {
         assert_eq!(Line::parse(b"4,1,2,;x").bytes(), b"x");
         let last = Line::parse(b"4,18446744073709551615,2,-;x").sequence;
         assert_eq!(last, Some(u64::MAX));
+    }
+
+    #[test]
+    fn the_kernels_words_begin_a_record_and_follow_only_what_a_log_writes() {
+        let said = |line: &'static [u8]| Line::parse(line).said();
+        const XID: &str = "NVRM: Xid (PCI:0000:3b:00): 79";
+        assert_eq!(said(b"4,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79"), XID);
+        assert_eq!(
+            said(b"May 10 09:00:00 node kernel: NVRM: Xid (PCI:0000:3b:00): 79"),
+            XID
+        );
+        // Before a message in a record there is nothing to be taken off.
+        for line in [
+            &b"4,1,2,-;[    1.000000] NVRM: Xid (PCI:0000:3b:00): 79"[..],
+            b"4,1,2,-;kernel: NVRM: Xid (PCI:0000:3b:00): 79",
+        ] {
+            assert!(!Line::parse(line).said().starts_with("NVRM"));
+        }
+        let of_journal = Line::of_journal(b"kernel: NVRM: x", None);
+        assert_eq!(of_journal.said(), "kernel: NVRM: x");
+    }
+
+    #[test]
+    fn what_root_writes_is_the_kernels_word_and_what_a_log_daemon_passes_on_is_not() {
+        let said = |line: &'static [u8]| Line::parse(line).said();
+        // `echo "NVRM: ..." > /dev/kmsg`.
+        assert_eq!(
+            said(b"12,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79"),
+            "NVRM: Xid (PCI:0000:3b:00): 79"
+        );
+        // A program that names itself so: `systemd-cat -t 'NVRM: Xid (...): 79, x'`.
+        assert_eq!(
+            said(b"14,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, x[4711]: y"),
+            ""
+        );
+        assert_eq!(
+            said(b"4,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, x[4711]: y"),
+            "NVRM: Xid (PCI:0000:3b:00): 79, x[4711]: y"
+        );
+        assert!(!is_passed_on(b"a [x]: [1] [2]:3 []: [") && is_passed_on(b"[[1]: "));
     }
 
     #[test]

@@ -1,16 +1,18 @@
-//! The messages of the driver in a line of the kernel log.
+//! The messages of the driver in the kernel log.
 //!
-//! Something else (syslog, a journal, a timestamp) may stand before a message, so it is searched for, never expected at the
-//! start.
+//! A message begins with the driver's words. The same words within a line are somebody's text, a path or the name of a
+//! program, which the kernel prints as it finds it: they never count. What a log writes before the kernel's messages is to be
+//! taken off before.
 
 use super::message::XidMessage;
 use super::pci::PciAddress;
-use super::sxid::SxidMessage;
+use super::sxid::{SxidMessage, of_switch};
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
 
 const XID: &str = "NVRM: Xid";
 const SXID: &str = ": SXid";
+const OF_SWITCH: &str = "SXid";
 const NVRM: &str = "NVRM: ";
 const BUS_LOST: &str = "has fallen off the bus";
 const BUS_LOST_AT_PROBE: &str = "fallen off the bus and is not responding";
@@ -79,56 +81,109 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// What one record of the kernel log says; nothing where it is no message of interest. A record may have several lines.
+    /// What one record of the kernel log says; nothing where it is no message of interest.
+    ///
+    /// A record may have several lines, but a line break may also be one of a path or of a name. So it is read only as far as
+    /// each line begins as the driver's, and no further than a message that names a process.
     pub fn parse<'a>(&'a mut self, record: &'a str) -> impl Iterator<Item = Message> + 'a {
-        record.lines().filter_map(|line| self.line(line))
+        let (mut lines, mut ended) = (record.lines(), false);
+        std::iter::from_fn(move || {
+            while !ended {
+                let line = lines.next()?;
+                let message = if is_of_driver(line) {
+                    self.line(line)
+                } else {
+                    ended = true;
+                    self.probe_goes_on(line)
+                };
+                if let Some(message) = message {
+                    ended |= may_name_a_process(&message);
+                    return Some(message);
+                }
+            }
+            None
+        })
     }
 
     fn line(&mut self, line: &str) -> Option<Message> {
-        if let Some((_, said)) = line.split_once(NVRM) {
-            if line.contains(XID) {
-                return Some(XidMessage::parse(line).map_or(Message::Malformed, Message::Xid));
-            }
+        if line.starts_with(XID) {
+            return Some(XidMessage::parse(line).map_or(Message::Malformed, Message::Xid));
+        }
+        if let Some(said) = line.strip_prefix(NVRM) {
             return self.said(said);
         }
-        line.contains(SXID)
-            .then(|| SxidMessage::parse(line).map_or(Message::Malformed, Message::Sxid))
+        Some(SxidMessage::parse(line).map_or(Message::Malformed, Message::Sxid))
+    }
+
+    /// `dmesg` sets the further lines of a message in.
+    fn probe_goes_on(&mut self, line: &str) -> Option<Message> {
+        let said = line.trim_start().strip_prefix(NVRM)?;
+        said.starts_with(BUS_LOST_AT_PROBE)
+            .then(|| self.said(said))
+            .flatten()
     }
 
     /// What stands after `NVRM: ` and is no Xid.
     fn said(&mut self, said: &str) -> Option<Message> {
         if let Some(rest) = said.strip_prefix(PROBE) {
-            self.probed = first_address(rest);
+            self.probed = address(rest).map(|(pci, _)| pci);
+            return None;
         }
         if said.starts_with(BUS_LOST_AT_PROBE) {
             let probed = self.probed.take();
             return probed.map(|pci| Message::BusLoss(BusLoss { pci }));
         }
-        if said.contains(BUS_LOST) {
-            return first_address(said).map(|pci| Message::BusLoss(BusLoss { pci }));
-        }
-        if INIT_FAILED.iter().any(|mark| said.contains(mark)) {
-            return Some(Message::InitFailed {
-                pci: first_address(said),
-                text: said.trim_end().to_owned(),
-            });
-        }
         if let Some(serial) = said.strip_prefix(SERIAL) {
             return serial_of(self.announced.take(), serial);
         }
-        if let Some((place, serial)) = said.split_once(SERIAL_OF) {
-            return serial_of(first_address(place), serial);
+        // `GPU 0000:3b:00.0: what is said of it`, or with `GPU at`, or of no GPU.
+        let of_gpu = said
+            .strip_prefix("GPU ")
+            .and_then(|rest| address(rest.strip_prefix("at ").unwrap_or(rest)));
+        let (pci, of_it) = match of_gpu {
+            Some((pci, of_it)) => (Some(pci), of_it),
+            None => (None, said),
+        };
+        if INIT_FAILED.iter().any(|mark| of_it.starts_with(mark)) {
+            return Some(Message::InitFailed {
+                pci,
+                text: said.trim_end().to_owned(),
+            });
         }
-        let (place, uuid) = said.strip_prefix("GPU at ")?.split_once(": GPU-")?;
+        let pci = pci?;
+        if of_it
+            .strip_prefix("GPU ")
+            .unwrap_or(of_it)
+            .starts_with(BUS_LOST)
+        {
+            return Some(Message::BusLoss(BusLoss { pci }));
+        }
+        if let Some(serial) = of_it.strip_prefix(SERIAL_OF) {
+            return serial_of(Some(pci), serial);
+        }
+        let uuid = of_it.strip_prefix("GPU-")?;
         let end = uuid
             .find(|c: char| !c.is_ascii_hexdigit() && c != '-')
             .unwrap_or(uuid.len());
-        let pci = place.parse().ok()?;
         self.announced = Some(pci);
         Some(Message::Uuid {
             pci,
             uuid: format!("GPU-{}", &uuid[..end]),
         })
+    }
+}
+
+/// Whether a line begins as one of the driver of GPUs, or as one about an SXid.
+fn is_of_driver(line: &str) -> bool {
+    line.starts_with(NVRM) || of_switch(line).is_some_and(|(_, said)| said.starts_with(OF_SWITCH))
+}
+
+/// Whether a message may hold what a process calls itself, in which there may be line breaks.
+fn may_name_a_process(message: &Message) -> bool {
+    match message {
+        Message::Xid(xid) => xid.process.is_some(),
+        Message::Malformed => true,
+        _ => false,
     }
 }
 
@@ -138,9 +193,11 @@ fn serial_of(pci: Option<PciAddress>, text: &str) -> Option<Message> {
     (!serial.is_empty()).then_some(Message::Serial { pci, serial })
 }
 
-fn first_address(text: &str) -> Option<PciAddress> {
-    text.split([' ', '(', ')', ','])
-        .find_map(|word| word.trim_end_matches([':', '.']).parse().ok())
+/// The address that a text begins with, and what follows it.
+fn address(text: &str) -> Option<(PciAddress, &str)> {
+    let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let pci = word.trim_end_matches([':', '.', ',']).parse().ok()?;
+    Some((pci, rest))
 }
 
 /// The decimal number at the start, and what follows it.

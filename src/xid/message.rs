@@ -56,9 +56,9 @@ impl XidMessage {
         LinkEvent::parse(self.code, &self.text)
     }
 
-    /// Reads a line; `None` where it is no Xid in this grammar.
+    /// Reads a line that begins as one; `None` where it is no Xid in this grammar.
     pub(super) fn parse(line: &str) -> Option<Self> {
-        let (_, rest) = line.split_once("NVRM: Xid (")?;
+        let rest = line.strip_prefix("NVRM: Xid (")?;
         let (place, rest) = rest.split_once("):")?;
         let mut place = place.split(' ').filter(|word| !word.is_empty());
         let pci = place.next()?.parse().ok()?;

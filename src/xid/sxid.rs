@@ -57,11 +57,11 @@ pub struct SxidMessage {
 impl SxidMessage {
     /// Reads a line; `None` where it is no SXid in this grammar.
     pub(super) fn parse(line: &str) -> Option<Self> {
-        let (before, rest) = line.split_once(MARK)?;
-        let switch = before
-            .rsplit_once(SWITCH)
-            .and_then(|(_, number)| digits(number))
-            .map(|(number, _)| number);
+        let (switch, rest) = match of_switch(line) {
+            Some((switch, rest)) => (Some(switch), rest),
+            None => (None, line),
+        };
+        let rest = rest.strip_prefix(MARK)?;
         let (place, rest) = rest.split_once("):")?;
         let pci = place.trim().parse().ok()?;
         let (code, rest) = digits(rest.trim_start())?;
@@ -105,6 +105,12 @@ impl SxidMessage {
     }
 }
 
+/// Which switch a line begins with, and what follows `nvidia-nvswitch3: `.
+pub(super) fn of_switch(line: &str) -> Option<(u32, &str)> {
+    let (switch, rest) = digits(line.strip_prefix(SWITCH)?)?;
+    Some((switch, rest.strip_prefix(": ")?))
+}
+
 /// As the driver prints it.
 impl fmt::Display for SxidMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -133,7 +139,7 @@ mod tests {
     #[test]
     fn an_event_and_the_lines_that_follow_it() {
         let event = SxidMessage::parse(
-            "[ 10.0] nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46 MC TS crumbstore MCTO (First)",
+            "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46 MC TS crumbstore MCTO (First)",
         )
         .unwrap();
         assert_eq!(
@@ -171,6 +177,9 @@ mod tests {
             "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): x, Fatal",
             "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 1.5, Fatal",
             "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0)",
+            "x nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 1, Fatal",
+            "nvidia-nvswitch0: x SXid (PCI:0000:c1:00.0): 1, Fatal",
+            "nvidia-nvswitch: SXid (PCI:0000:c1:00.0): 1, Fatal",
         ] {
             assert_eq!(SxidMessage::parse(line), None, "{line}");
         }

@@ -37,8 +37,8 @@ fn decode(
     while take_line(&mut input, &mut bytes).context("cannot read")? {
         number += 1;
         let line = Line::parse(&bytes);
-        let text = line.text();
-        let messages: Vec<Message> = parser.parse(&text).collect();
+        let said = line.said();
+        let messages: Vec<Message> = parser.parse(&said).collect();
         match output {
             Output::Json => {
                 serde_json::to_writer(&mut *out, &object(&line, &messages))

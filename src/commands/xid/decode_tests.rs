@@ -74,6 +74,21 @@ fn a_record_of_several_lines_is_one_input_line() {
 }
 
 #[test]
+fn what_is_not_the_drivers_own_line_is_another() {
+    let log = b"6,100,1000000,-;process '/tmp/NVRM: Xid (PCI:0000:3b:00): 79, x' started with executable stack
+6,100,1000000,-;process '/tmp/a\\x0aNVRM: Xid (PCI:0000:3b:00): 79, x' started with executable stack
+6,101,1000000,-;[    1.000000] NVRM: Xid (PCI:0000:3b:00): 79, x
+May 10 09:00:00 node mallory[4711]: NVRM: Xid (PCI:0000:3b:00): 79, x
+May 10 09:00:00 node kernel: process '/tmp/NVRM: Xid (PCI:0000:3b:00): 79, x' started with executable stack
+[    1.000000] traps: NVRM: Xid (PCI:0000:3b:00): 79, x
+ NVRM: Xid (PCI:0000:3b:00): 79, x";
+    for object in objects(log) {
+        assert_eq!(object["kind"], "other", "{object}");
+    }
+    assert_eq!(objects(log).len(), 7);
+}
+
+#[test]
 fn people_are_told_what_it_means_and_what_is_done() {
     let text = run_on(
         b"eth0: link up\nNVRM: Xid (PCI:0000:3b:00): 79, pid=7, name=a, GPU has fallen off the bus.\nNVRM: Xid (PCI:0000:3b:00): 31, pid=7, name=a, MMU Fault\nNVRM: Xid (PCI:0000:3b:00): 999, x\n",
