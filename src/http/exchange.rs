@@ -40,7 +40,10 @@ impl Exchange {
         if self.began.tls().is_none() && protection.tls().is_some() {
             return Err(NoLongerPlain);
         }
-        let mut response = self.make(&protection, request).await;
+        // A client that sends the next request before it has taken the answer gets no other meanwhile.
+        let turn = self.opened.turn().await;
+        let response = self.make(&protection, request).await;
+        let mut response = self.opened.send(response, turn).await;
         let headers = response.headers_mut();
         for (name, value) in protection.headers() {
             headers.insert(name, value.clone());
