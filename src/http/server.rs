@@ -163,7 +163,7 @@ impl Server {
                 () = stop.cancelled() => return,
                 accepted = self.listener.accept() => accepted,
             };
-            let (stream, _) = match accepted {
+            let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of file descriptors, for example: trying again at once would only burn time.
@@ -182,6 +182,7 @@ impl Server {
                 router: Arc::clone(&router),
                 limits: self.limits,
                 opened: Arc::clone(&opened),
+                peer: peer.ip(),
                 config: self.config.clone(),
                 began: match &self.config {
                     Some(config) => config.current(),
