@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use prometheus_client::registry::Registry;
 
 use super::caches::Caches;
-use crate::http::{Router, metrics, text};
+use crate::http::{Exposition, Parts, Router, text};
 
 /// `/metrics`, `/healthz`, `/readyz`. Readiness does not depend on being the leader: with two replicas a rollout could
 /// never end.
@@ -15,11 +15,11 @@ pub fn router(
     caches: Arc<Caches>,
     stopping: tokio_util::sync::CancellationToken,
 ) -> Router {
-    let registry = Arc::new(registry);
+    let metrics = Exposition::new(registry);
     Router::new()
-        .get("/metrics", move |parts| {
-            let registry = Arc::clone(&registry);
-            async move { metrics(&registry, &parts.headers) }
+        .get("/metrics", move |parts: Parts| {
+            let metrics = metrics.clone();
+            async move { metrics.answer(&parts.headers).await }
         })
         .get("/healthz", |_| async { text(StatusCode::OK, "ok\n") })
         .get("/readyz", move |_| {

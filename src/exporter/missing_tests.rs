@@ -52,15 +52,17 @@ fn a_gpu_that_only_the_kernel_sees() {
 #[test]
 fn a_driver_that_was_let_go_is_neither_up_nor_at_fault() {
     let (mut state, now) = healthy();
-    state.driver_released();
-    assert!(state.is_released());
+    state.driver_let_go(false);
+    assert!(state.is_left_alone() && !state.is_released());
+    state.driver_let_go(true);
+    assert!(state.is_left_alone() && state.is_released());
     assert!(!is_up(&state, "GPU-a", now));
     assert!(!state.any_missing());
     state.driver_answered("570.1".to_owned(), 2);
-    assert!(!state.is_released());
-    state.driver_released();
+    assert!(!state.is_left_alone() && !state.is_released());
+    state.driver_let_go(true);
     state.driver_failed(&DriverError::Load("none".to_owned()));
-    assert!(!state.is_released());
+    assert!(!state.is_left_alone() && !state.is_released());
 }
 
 #[test]

@@ -24,7 +24,7 @@ mod switches;
 mod told;
 mod worker;
 
-use crate::http::{self, Limits, Parts, Router, Server, StatusCode, WebConfig};
+use crate::http::{self, Exposition, Limits, Parts, Router, Server, StatusCode, WebConfig};
 use crate::kmsg::Counters;
 use crate::kubernetes::pod_resources::PodResources;
 use crate::nvml::PciBus;
@@ -139,7 +139,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Exporter
         log_by: Instant::now() + HISTORY,
     };
     server
-        .serve(routes(Arc::new(registry), readiness), stop)
+        .serve(routes(Exposition::new(registry), readiness), stop)
         .await;
 
     shared.stop();
@@ -212,11 +212,11 @@ impl Readiness {
     }
 }
 
-fn routes(registry: Arc<Registry>, readiness: Readiness) -> Router {
+fn routes(metrics: Exposition, readiness: Readiness) -> Router {
     Router::new()
         .get("/metrics", move |parts: Parts| {
-            let registry = Arc::clone(&registry);
-            async move { http::metrics(&registry, &parts.headers) }
+            let metrics = metrics.clone();
+            async move { metrics.answer(&parts.headers).await }
         })
         // The process lives, whatever the driver does: a restart cures no driver.
         .get("/healthz", |_| async { http::text(StatusCode::OK, "ok\n") })

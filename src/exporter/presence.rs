@@ -15,6 +15,17 @@ pub(super) struct Presence {
     on_bus: Option<BTreeSet<PciAddress>>,
 }
 
+/// Whether the driver is let go on request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LetGo {
+    /// It is asked.
+    No,
+    /// Nobody asks it any more, but a call that has not ended still holds it.
+    Wanted,
+    /// Nobody holds it.
+    Done,
+}
+
 impl Presence {
     /// The operator's number, which counts more than anything that was seen.
     pub(super) fn configure(&mut self, expected: Option<u32>) {
@@ -46,17 +57,22 @@ impl Presence {
 }
 
 impl State {
-    /// It was let go on request: nobody asks it until it is taken again.
-    pub(super) fn driver_released(&mut self) {
-        self.released = true;
+    /// It is let go on request: nobody asks it until it is taken again. `done`: nobody holds it either.
+    pub(super) fn driver_let_go(&mut self, done: bool) {
+        self.let_go = if done { LetGo::Done } else { LetGo::Wanted };
         self.driver.up = false;
         self.driver.error = Some("released");
         self.driver.asking_since = None;
     }
 
-    /// Whether it was let go on request.
+    /// Whether nobody asks it, because it is to be let go.
+    pub(super) fn is_left_alone(&self) -> bool {
+        self.let_go != LetGo::No
+    }
+
+    /// Whether nobody holds it, because it was let go.
     pub(super) fn is_released(&self) -> bool {
-        self.released
+        self.let_go == LetGo::Done
     }
 
     /// Whether the driver has told of each of its GPUs which it is, and this is none of them: it has gone from the driver.

@@ -47,7 +47,8 @@ impl Release {
         }
     }
 
-    fn is_done(&self) -> bool {
+    /// Whether nobody holds the driver any more, and nobody is to take it.
+    pub(super) fn is_done(&self) -> bool {
         lock(&self.wanted).is_some_and(|wanted| wanted.done)
     }
 
@@ -80,13 +81,15 @@ pub(super) fn routes(shared: Arc<Shared>) -> Router {
         })
         .get("/release", move |_| {
             let left = asked.release.left(Instant::now());
-            async move { text(StatusCode::OK, state(left)) }
+            let said = state(left, asked.release.is_done());
+            async move { text(StatusCode::OK, said) }
         })
 }
 
-fn state(left: Option<Duration>) -> String {
+fn state(left: Option<Duration>, done: bool) -> String {
     match left {
-        Some(left) => format!("released for another {} s\n", left.as_secs()),
+        Some(left) if done => format!("released for another {} s\n", left.as_secs()),
+        Some(_) => "to be released; a driver call has not ended yet\n".to_owned(),
         None => "not released\n".to_owned(),
     }
 }

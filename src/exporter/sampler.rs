@@ -163,7 +163,7 @@ pub(super) fn start(
                 workers: 0,
                 listeners: 0,
                 opened: Instant::now(),
-                letting_go: None,
+                held: Vec::new(),
                 said: None,
             }
             .run();
@@ -176,8 +176,9 @@ struct Supervisor {
     workers: u32,
     listeners: u32,
     opened: Instant,
-    /// The driver of the session that is being ended on request, until nobody holds it.
-    letting_go: Option<Weak<dyn Driver>>,
+    /// The drivers of all sessions that were opened, as long as somebody holds them: a call that hangs may hold one long after
+    /// its session was closed, for whatever reason.
+    held: Vec<Weak<dyn Driver>>,
     /// The last failure that was logged, so that it is said once.
     said: Option<DriverError>,
 }
@@ -217,19 +218,20 @@ impl Supervisor {
 
     /// Ends the session on request, and tells once nobody holds the driver any more.
     fn let_go(&mut self) {
-        let session = lock(&self.shared.session)
-            .as_ref()
-            .map(|session| Arc::downgrade(&session.driver));
-        self.shared.state().driver_released();
-        self.close();
-        if let Some(session) = session {
-            self.letting_go = Some(session);
+        if self.shared.release.is_done() {
+            return;
         }
-        let held = self.letting_go.as_ref();
-        if held.is_none_or(|driver| driver.strong_count() == 0) {
-            self.letting_go = None;
+        self.shared.state().driver_let_go(false);
+        self.close();
+        self.forget_ended();
+        if self.held.is_empty() {
+            self.shared.state().driver_let_go(true);
             self.shared.release.done();
         }
+    }
+
+    fn forget_ended(&mut self) {
+        self.held.retain(|driver| driver.strong_count() > 0);
     }
 
     /// Sees that there is a session, and asks it for what concerns no single GPU.
@@ -274,6 +276,8 @@ impl Supervisor {
     fn open(&mut self) -> Result<Session, DriverError> {
         self.opened = Instant::now();
         let driver = self.source.open()?;
+        self.forget_ended();
+        self.held.push(Arc::downgrade(&driver));
         // Asked before the lock is taken: it is a call to the driver.
         let cuda_version = driver.cuda_version();
         let mut state = self.shared.state();

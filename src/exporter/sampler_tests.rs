@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 use super::*;
+use crate::exporter::presence::LetGo;
+use crate::exporter::release::release;
 use crate::nvml::{Driver, Identity, Sample};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -124,6 +126,14 @@ impl Running {
         }
     }
 
+    /// Waits until the supervisor has looked twice whether the driver is still held, the second time from the beginning.
+    fn looked_twice(&self) {
+        for _ in 0..2 {
+            lock(&self.state).let_go = LetGo::No;
+            self.until("a look", State::is_left_alone);
+        }
+    }
+
     fn all_up(state: &State) -> bool {
         state.gpus.len() == 2
             && state
@@ -195,4 +205,46 @@ fn a_lost_gpu_is_looked_for_in_a_new_session() {
     running.until("it is found again", Running::all_up);
     // The library forgets a lost GPU only when nobody holds the old session any more.
     assert_eq!(running.held.most_open.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn the_driver_is_held_until_the_last_call_of_any_session_ends() {
+    let hour = Duration::from_secs(3600);
+    let hung = || {
+        let running = Running::start(Held::default());
+        running.until("both GPUs are up", Running::all_up);
+        running.held.hold.store(true, Ordering::SeqCst);
+        running.until("the call hangs", |state| {
+            state.is_index_hung(0, Instant::now())
+        });
+        running
+    };
+    let held_until_it_ends = |running: &Running| {
+        running.looked_twice();
+        assert!(!running.shared.release.is_done());
+        assert!(!lock(&running.state).is_released());
+        running.held.hold.store(false, Ordering::SeqCst);
+        running.until("it is let go", State::is_released);
+        assert_eq!(running.held.open.load(Ordering::SeqCst), 0);
+    };
+
+    // Asked for, taken back while the call still hangs, and asked for again.
+    let running = hung();
+    release(&running.shared, hour);
+    running.looked_twice();
+    release(&running.shared, Duration::ZERO);
+    running.until("a second session", |state| {
+        state.sessions == 2 && state.driver.up
+    });
+    release(&running.shared, hour);
+    held_until_it_ends(&running);
+
+    // The session was closed for another reason before.
+    let running = hung();
+    running.held.absent.store(true, Ordering::SeqCst);
+    running.until("the driver is gone", |state| {
+        state.driver.error.is_some() && lock(&running.shared.session).is_none()
+    });
+    release(&running.shared, hour);
+    held_until_it_ends(&running);
 }

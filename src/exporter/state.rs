@@ -4,7 +4,7 @@ use super::collectors::{Collector, Collectors};
 use super::kubelet::Kubelet;
 use super::ledger::Ledger;
 use super::outcome::Outcome;
-use super::presence::Presence;
+use super::presence::{LetGo, Presence};
 use super::switches::Switches;
 use super::worker::Asked;
 use crate::nvml::{DriverError, Identity, Sample};
@@ -90,8 +90,8 @@ pub(super) struct State {
     pub(super) verdicts: BTreeMap<PciAddress, RecoveryAction>,
     /// How many GPUs there should be.
     pub(super) presence: Presence,
-    /// The driver was let go on request.
-    pub(super) released: bool,
+    /// Whether the driver is let go on request.
+    pub(super) let_go: LetGo,
     /// How many sessions with the driver have begun: what an earlier one still answers is no news.
     pub(super) sessions: u64,
     /// What NVSwitches have reported.
@@ -118,7 +118,7 @@ impl State {
             logged_uuids: BTreeMap::new(),
             verdicts: BTreeMap::new(),
             presence: Presence::default(),
-            released: false,
+            let_go: LetGo::No,
             sessions: 0,
             switches: Switches::default(),
             init_failures: BTreeMap::new(),
@@ -147,14 +147,14 @@ impl State {
             error: None,
             asking_since: None,
         };
-        self.released = false;
+        self.let_go = LetGo::No;
         self.presence.driver_has(gpu_count);
         self.nameless.retain(|index, _| *index < gpu_count);
     }
 
     /// It ended badly.
     pub(super) fn driver_failed(&mut self, error: &DriverError) {
-        self.released = false;
+        self.let_go = LetGo::No;
         self.driver = DriverState {
             tried: true,
             error: Some(error.code()),

@@ -1,8 +1,11 @@
 //! The connections that are open, and which of them has to go when there are too many.
 
+use super::router::Response;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 #[derive(Debug, Default)]
@@ -11,7 +14,9 @@ struct Table {
     idle: BTreeMap<u64, CancellationToken>,
     /// How many are being answered.
     busy: usize,
-    /// Counts beginnings of idleness.
+    /// Of answers that are being sent, by when that began: how many bytes each has, and what closes its connection.
+    unsent: BTreeMap<u64, (usize, CancellationToken)>,
+    /// Counts these beginnings.
     clock: u64,
 }
 
@@ -21,11 +26,26 @@ impl Table {
         self.idle.insert(self.clock, close);
         self.clock
     }
+
+    /// Takes in one more answer. Where all have too many bytes, those that have waited longest go: whoever reads is done soon.
+    fn begin_sending(&mut self, bytes: usize, most: usize, close: CancellationToken) -> u64 {
+        let mut all: usize = self.unsent.values().map(|(bytes, _)| bytes).sum();
+        while all + bytes > most
+            && let Some((_, (oldest, close))) = self.unsent.pop_first()
+        {
+            close.cancel();
+            all -= oldest;
+        }
+        self.clock += 1;
+        self.unsent.insert(self.clock, (bytes, close));
+        self.clock
+    }
 }
 
 #[derive(Debug)]
 struct Shared {
     most: usize,
+    most_unsent: usize,
     table: Mutex<Table>,
     /// Told when room may have come.
     room: Notify,
@@ -44,10 +64,12 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn new(most: usize) -> Self {
+    /// At most so many, and so many bytes of answers that are not taken yet.
+    pub(super) fn new(most: usize, most_unsent: usize) -> Self {
         Self {
             shared: Arc::new(Shared {
                 most: most.max(1),
+                most_unsent,
                 table: Mutex::default(),
                 room: Notify::new(),
             }),
@@ -74,6 +96,7 @@ impl Connections {
                         shared: Arc::clone(&self.shared),
                         close,
                         since: Mutex::new(Some(since)),
+                        turn: Arc::new(Semaphore::new(1)),
                     };
                 }
             }
@@ -89,7 +112,12 @@ pub(super) struct Connection {
     close: CancellationToken,
     /// Since when it is idle; `None` while it is being answered.
     since: Mutex<Option<u64>>,
+    /// To answer: one at a time, until it is sent.
+    turn: Arc<Semaphore>,
 }
+
+/// The turn of one request, see [`Connection::turn`].
+pub(super) type Turn = Option<OwnedSemaphorePermit>;
 
 impl Connection {
     fn since(&self) -> MutexGuard<'_, Option<u64>> {
@@ -109,6 +137,50 @@ impl Connection {
             table.busy += 1;
         }
         Busy(Arc::clone(self))
+    }
+
+    /// Waits until the answer before is sent.
+    pub(super) async fn turn(&self) -> Turn {
+        // It is never closed.
+        Arc::clone(&self.turn).acquire_owned().await.ok()
+    }
+
+    /// The same answer, which counts until it is sent or the connection ends.
+    pub(super) async fn send(self: &Arc<Self>, response: Response, turn: Turn) -> Response {
+        let (parts, body) = response.into_parts();
+        // It is whole, so this neither waits nor fails.
+        let Ok(body) = body.collect().await;
+        let bytes = body.to_bytes();
+        let (most, close) = (self.shared.most_unsent, self.close.clone());
+        let number = (self.shared.table()).begin_sending(bytes.len(), most, close);
+        let unsent = Unsent {
+            bytes,
+            number,
+            connection: Arc::clone(self),
+            _turn: turn,
+        };
+        Response::from_parts(parts, Full::new(Bytes::from_owner(unsent)))
+    }
+}
+
+/// The body of an answer that is being sent.
+#[derive(Debug)]
+struct Unsent {
+    bytes: Bytes,
+    number: u64,
+    connection: Arc<Connection>,
+    _turn: Turn,
+}
+
+impl AsRef<[u8]> for Unsent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        self.connection.shared.table().unsent.remove(&self.number);
     }
 }
 
@@ -156,7 +228,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_one_that_was_idle_longest_makes_room() {
-        let connections = Connections::new(2);
+        let connections = Connections::new(2, 0);
         let first = open(&connections).await.unwrap();
         let second = open(&connections).await.unwrap();
         // The first asked something since.
@@ -168,7 +240,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_that_is_being_answered_makes_no_room() {
-        let connections = Connections::new(1);
+        let connections = Connections::new(1, 0);
         let first = open(&connections).await.unwrap();
         let busy = first.busy();
         assert!(open(&connections).await.is_none());
@@ -179,7 +251,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_has_ended_takes_no_room() {
-        let connections = Connections::new(1);
+        let connections = Connections::new(1, 0);
         for ends_while_busy in [false, true, false] {
             let opened = open(&connections).await.unwrap();
             drop(ends_while_busy.then(|| opened.busy()));

@@ -3,11 +3,12 @@
 use super::connections::Connection;
 use super::router::{Response, Router, text};
 use super::server::Limits;
-use super::web_config::{Protection, WebConfig};
+use super::web_config::{Admission, Protection, WebConfig};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Request, StatusCode};
+use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
 
@@ -17,6 +18,8 @@ pub(super) struct Exchange {
     pub(super) router: Arc<Router>,
     pub(super) limits: Limits,
     pub(super) opened: Arc<Connection>,
+    /// Who sends them.
+    pub(super) peer: IpAddr,
     /// Where what protects the server may change, and to what.
     pub(super) config: Option<Arc<WebConfig>>,
     /// What protected the server when this connection came.
@@ -40,7 +43,10 @@ impl Exchange {
         if self.began.tls().is_none() && protection.tls().is_some() {
             return Err(NoLongerPlain);
         }
-        let mut response = self.make(&protection, request).await;
+        // A client that sends the next request before it has taken the answer gets no other meanwhile.
+        let turn = self.opened.turn().await;
+        let response = self.make(&protection, request).await;
+        let mut response = self.opened.send(response, turn).await;
         let headers = response.headers_mut();
         for (name, value) in protection.headers() {
             headers.insert(name, value.clone());
@@ -56,9 +62,15 @@ impl Exchange {
         let by = Instant::now() + self.limits.request;
         let late = |_| text(StatusCode::SERVICE_UNAVAILABLE, "this took too long\n");
         let (parts, body) = request.into_parts();
-        match timeout_at(by, protection.admits(&parts.headers)).await {
-            Ok(true) => {}
-            Ok(false) => return unknown(),
+        let admission = {
+            // Idle connections would push out who waits for this. The queue is short, so there is room for others.
+            let _busy = self.opened.busy();
+            timeout_at(by, protection.admits(&parts.headers, self.peer)).await
+        };
+        match admission {
+            Ok(Admission::Admitted) => {}
+            Ok(Admission::Refused) => return unknown(),
+            Ok(Admission::TooMany) => return too_many(),
             Err(elapsed) => return late(elapsed),
         }
         if let Err(refused) = discard(body, self.limits.body, by).await {
@@ -77,6 +89,11 @@ fn unknown() -> Response {
     let asked = HeaderValue::from_static("Basic realm=\"gpu-remediator\"");
     response.headers_mut().insert(WWW_AUTHENTICATE, asked);
     response
+}
+
+fn too_many() -> Response {
+    let said = "too many passwords wait to be checked; try again\n";
+    text(StatusCode::TOO_MANY_REQUESTS, said)
 }
 
 /// Why the body of a request cannot be passed over.

@@ -10,7 +10,11 @@ use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, VARY
 use prometheus_client::encoding::{prometheus_protobuf, prometheus_text, text as openmetrics};
 use prometheus_client::registry::Registry;
 use std::io::{self, Write};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
 
+/// How many pages are written at once. It takes a processor and the memory of a page each, and the node has other work.
+const AT_ONCE: usize = 2;
 /// What is smaller fits into one packet as it is.
 const WORTH_COMPRESSING: usize = 1024;
 
@@ -23,20 +27,54 @@ enum PageError {
     Protobuf(#[from] prometheus_protobuf::EncodeError),
     #[error("the page could not be compressed")]
     Gzip(#[from] io::Error),
+    #[error("writing the page panicked")]
+    Panic(#[from] tokio::task::JoinError),
 }
 
-/// Everything in the registry, in the format that the request asks for.
-#[must_use]
-pub fn metrics(registry: &Registry, headers: &HeaderMap) -> Response {
-    let format = Format::negotiate(headers);
-    page(registry, format, prefers_gzip(headers)).unwrap_or_else(|error| {
-        let error = &error as &dyn std::error::Error;
-        tracing::warn!(error, ?format, "the metrics could not be written");
-        text(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "the metrics could not be written\n",
-        )
-    })
+/// The pages of a registry.
+#[derive(Debug, Clone)]
+pub struct Exposition {
+    registry: Arc<Registry>,
+    turns: Arc<Semaphore>,
+}
+
+impl Exposition {
+    /// Of everything in the registry.
+    #[must_use]
+    pub fn new(registry: Registry) -> Self {
+        Self {
+            registry: Arc::new(registry),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+        }
+    }
+
+    /// Everything in the registry, in the format that the request asks for. It is written on a thread where it keeps no other
+    /// answer waiting, a few at once; the others wait for their turn.
+    pub async fn answer(&self, headers: &HeaderMap) -> Response {
+        let format = Format::negotiate(headers);
+        self.page(format, prefers_gzip(headers))
+            .await
+            .unwrap_or_else(|error| {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, ?format, "the metrics could not be written");
+                text(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "the metrics could not be written\n",
+                )
+            })
+    }
+
+    async fn page(&self, format: Format, gzip: bool) -> Result<Response, PageError> {
+        // It is never closed.
+        let turn = Arc::clone(&self.turns).acquire_owned().await.ok();
+        let registry = Arc::clone(&self.registry);
+        let written = tokio::task::spawn_blocking(move || {
+            // Held until the work is done, also if nobody waits for it any more.
+            let _turn = turn;
+            page(&registry, format, gzip)
+        });
+        written.await?
+    }
 }
 
 fn page(registry: &Registry, format: Format, gzip: bool) -> Result<Response, PageError> {
@@ -45,6 +83,8 @@ fn page(registry: &Registry, format: Format, gzip: bool) -> Result<Response, Pag
     if gzip {
         body = compress(&body)?;
     }
+    // It may have to be kept for a while.
+    body.shrink_to_fit();
     let mut response = Response::new(Full::new(body.into()));
     let headers = response.headers_mut();
     headers.insert(

@@ -9,6 +9,11 @@ use prometheus_client::metrics::MetricType;
 use prometheus_protobuf::prometheus_data_model::{MetricFamily, MetricType as Kind};
 use prost::Message;
 use std::io::Read;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(30);
 
 const PROTOBUF: &str =
     "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
@@ -48,7 +53,7 @@ async fn ask(cards: usize, accept: &str, encoding: Option<&str>) -> (HeaderMap, 
     if let Some(encoding) = encoding {
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_str(encoding).unwrap());
     }
-    let response = metrics(&registry(cards), &headers);
+    let response = Exposition::new(registry(cards)).answer(&headers).await;
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(response.headers()[VARY], "Accept, Accept-Encoding");
     let (parts, body) = response.into_parts();
@@ -128,4 +133,52 @@ async fn what_is_small_or_unwanted_is_not_compressed() {
         assert!(!headers.contains_key(CONTENT_ENCODING), "{encoding}");
         assert!(body.starts_with(b"# HELP card_up"), "{encoding}");
     }
+}
+
+/// Writes nothing before it is told to.
+#[derive(Debug, Default)]
+struct Slow {
+    inside: AtomicUsize,
+    most: AtomicUsize,
+    told: Mutex<bool>,
+    tell: Condvar,
+}
+
+#[derive(Debug)]
+struct Waits(Arc<Slow>);
+
+impl Collector for Waits {
+    fn encode(&self, _: DescriptorEncoder<'_>) -> std::fmt::Result {
+        let inside = self.0.inside.fetch_add(1, Ordering::SeqCst) + 1;
+        self.0.most.fetch_max(inside, Ordering::SeqCst);
+        let told = self.0.told.lock().unwrap();
+        let wait = self.0.tell.wait_timeout_while(told, SOON, |told| !*told);
+        let late = wait.unwrap().1.timed_out();
+        self.0.inside.fetch_sub(1, Ordering::SeqCst);
+        if late { Err(std::fmt::Error) } else { Ok(()) }
+    }
+}
+
+#[tokio::test]
+async fn a_few_pages_are_written_at_once_and_nobody_else_waits_for_them() {
+    let slow = Arc::new(Slow::default());
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Waits(Arc::clone(&slow))));
+    let exposition = Exposition::new(registry);
+    let answers: Vec<_> = (0..AT_ONCE + 3)
+        .map(|_| {
+            let exposition = exposition.clone();
+            tokio::spawn(async move { exposition.answer(&HeaderMap::new()).await.status() })
+        })
+        .collect();
+    // The only thread of this test goes on while pages are written.
+    while slow.inside.load(Ordering::SeqCst) < AT_ONCE {
+        tokio::task::yield_now().await;
+    }
+    *slow.told.lock().unwrap() = true;
+    slow.tell.notify_all();
+    for answer in answers {
+        assert_eq!(answer.await.unwrap(), StatusCode::OK);
+    }
+    assert_eq!(slow.most.load(Ordering::SeqCst), AT_ONCE);
 }

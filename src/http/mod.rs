@@ -19,7 +19,7 @@ mod protection_tests;
 pub use hyper::StatusCode;
 pub use hyper::http::request::Parts;
 
-pub use exposition::metrics;
+pub use exposition::Exposition;
 pub use landing::landing;
 pub use negotiation::Format;
 pub use router::{Body, Handler, Response, Router, text};

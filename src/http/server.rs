@@ -31,6 +31,9 @@ pub struct Limits {
     pub head: usize,
     /// Bytes of the body of a request, of which nothing is kept. A longer one is answered with 413.
     pub body: u64,
+    /// Bytes of answers that their clients have not taken yet, of all connections. For one more, the connection whose answer
+    /// has waited longest is closed.
+    pub unsent: usize,
     /// How long an answer may take, from the head of the request on; and then, how long the client may take to read it.
     pub request: Duration,
     /// How long connections have to end after the server was told to.
@@ -44,6 +47,7 @@ impl Default for Limits {
             header: Duration::from_secs(30),
             head: 16 * 1024,
             body: 64 * 1024,
+            unsent: 8 * 1024 * 1024,
             request: Duration::from_secs(10),
             shutdown: Duration::from_secs(5),
         }
@@ -152,14 +156,14 @@ impl Server {
         graceful: &GracefulShutdown,
         stop: &CancellationToken,
     ) {
-        let connections = Connections::new(self.limits.connections);
+        let connections = Connections::new(self.limits.connections, self.limits.unsent);
         let unprotected = Arc::new(Protection::none());
         loop {
             let accepted = tokio::select! {
                 () = stop.cancelled() => return,
                 accepted = self.listener.accept() => accepted,
             };
-            let (stream, _) = match accepted {
+            let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of file descriptors, for example: trying again at once would only burn time.
@@ -178,6 +182,7 @@ impl Server {
                 router: Arc::clone(&router),
                 limits: self.limits,
                 opened: Arc::clone(&opened),
+                peer: peer.ip(),
                 config: self.config.clone(),
                 began: match &self.config {
                     Some(config) => config.current(),

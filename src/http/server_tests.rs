@@ -4,10 +4,13 @@ use crate::http::{Response, StatusCode, text};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 
 const SOON: Duration = Duration::from_secs(30);
+/// Bytes of a page that the buffers of the system do not take.
+const LARGE: usize = 16 << 20;
 
 fn free() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
@@ -303,4 +306,70 @@ async fn an_answer_that_nobody_reads_is_let_go() {
     // The sender ends with the page.
     let ended = tokio::time::timeout(SOON, gone).await;
     assert!(ended.unwrap().is_err());
+}
+
+/// A server whose only page is more than the buffers of the system take, and how often it was asked for that.
+async fn with_large_page(limits: Limits) -> (Running, Arc<AtomicUsize>) {
+    let page = Bytes::from(vec![b'a'; LARGE]);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&asked);
+    let router = Router::new().get("/large", move |_| {
+        counter.fetch_add(1, Ordering::SeqCst);
+        let page = page.clone();
+        async move { Response::new(Full::new(page)) }
+    });
+    (serve(limits, router).await, asked)
+}
+
+/// Sends requests, and sees that the first answer begins.
+async fn begin(address: SocketAddr, requests: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(requests.as_bytes()).await.unwrap();
+    let mut first = [0; 1];
+    stream.read_exact(&mut first).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn who_takes_no_answer_is_given_no_other() {
+    let limits = Limits {
+        unsent: 2 * LARGE,
+        ..Limits::default()
+    };
+    let (running, asked) = with_large_page(limits).await;
+    let keep = "GET /large HTTP/1.1\r\nHost: a\r\n\r\n";
+    let close = "GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let mut stream = begin(running.address, &format!("{keep}{keep}{close}")).await;
+    // What others ask comes after what this one has asked.
+    let nothing = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    for _ in 0..3 {
+        exchange(running.address, nothing).await;
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).await.unwrap();
+    assert_eq!(asked.load(Ordering::SeqCst), 3);
+    assert!(rest.len() > 3 * LARGE);
+}
+
+#[tokio::test]
+async fn the_answer_that_was_not_taken_for_longest_makes_room() {
+    let limits = Limits {
+        unsent: 2 * LARGE + LARGE / 2,
+        ..Limits::default()
+    };
+    let (running, _) = with_large_page(limits).await;
+    let ask = "GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        streams.push(begin(running.address, ask).await);
+    }
+    let mut taken = Vec::new();
+    for mut stream in streams {
+        let mut rest = Vec::new();
+        // What is cut may end with a reset.
+        let _ = stream.read_to_end(&mut rest).await;
+        taken.push(rest.len() > LARGE);
+    }
+    assert_eq!(taken, [false, true, true]);
 }

@@ -99,6 +99,19 @@ async fn a_call_that_hangs_keeps_the_driver_and_whoever_asked_is_told() {
     assert_eq!(status, 503);
     assert!(said.contains("has not ended yet"), "{said}");
     assert!(exporter.holds_device());
+    // Nobody asks it any more, but it is not let go.
+    let metrics = exporter.metrics().await;
+    assert!(metrics.is("gpu_exporter_released", &[], 0.0));
+    assert!(metrics.values("gpu_up", &[]).is_empty());
+    // Taken back and asked for again, which opens another session.
+    assert_eq!(exporter.release("?for=0s").await.0, 200);
+    exporter
+        .until("it is taken again", |metrics| {
+            metrics.is("gpu_driver_up", &[], 1.0)
+        })
+        .await;
+    assert_eq!(exporter.release("").await.0, 503);
+    assert!(exporter.holds_device());
 }
 
 #[tokio::test]

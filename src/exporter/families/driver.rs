@@ -24,7 +24,7 @@ families! {
 impl Page<'_> {
     pub(in crate::exporter) fn driver(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         // Nobody asks it then.
-        if self.state.is_released() {
+        if self.state.is_left_alone() {
             return Ok(());
         }
         let error = self.state.driver_error(self.now);

@@ -40,7 +40,7 @@ families! {
 
 impl Page<'_> {
     pub(in crate::exporter) fn health(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let asked = !self.state.is_released();
+        let asked = !self.state.is_left_alone();
         let up = (self.gpus.iter()).map(|shown| (&shown.row, [], one(shown.sample.is_some())));
         let nameless = self.nameless.iter().map(|(_, _, row)| (row, [], 0.0));
         let unlisted = self.unlisted.iter().map(|row| (row, [], 0.0));

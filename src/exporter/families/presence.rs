@@ -20,7 +20,7 @@ families! {
         from "sysfs: vendor, class, driver",
         example "gpu_on_bus unless on (node, pci_bus_id) gpu_up == 1";
     RELEASED: Gauge "gpu_exporter_released" of Node {},
-        "Whether the driver was let go on request, so that a GPU can be reset; gpu_up and gpu_driver_up are absent meanwhile.",
+        "Whether nobody holds the driver any more, as requested, so that a GPU can be reset; gpu_up and gpu_driver_up are absent from the request on.",
         from "POST /release, SIGUSR1",
         example "gpu_exporter_released == 1";
 }
@@ -34,7 +34,7 @@ impl Page<'_> {
             &EXPECTED,
             expected.map(|expected| (row, [], expected)),
         )?;
-        let answers = state.driver_error(self.now).is_none() && !state.is_released();
+        let answers = state.driver_error(self.now).is_none() && !state.is_left_alone();
         let present = answers.then(|| f64::from(state.driver.gpu_count));
         write(encoder, &PRESENT, present.map(|count| (row, [], count)))?;
         let on_bus: Vec<String> = state.presence.on_bus().map(|pci| pci.bus_id()).collect();

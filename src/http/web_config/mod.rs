@@ -8,6 +8,7 @@ mod tls;
 mod users;
 
 pub use error::{Place, WebConfigError};
+pub(super) use users::Admission;
 
 use file::Headers;
 use hyper::header::{
@@ -17,6 +18,7 @@ use hyper::header::{
 use prometheus_client::metrics::gauge::Gauge;
 use rustls::crypto::ring;
 use source::Source;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -76,9 +78,9 @@ impl Protection {
         self.tls.as_ref().map(|tls| &tls.config)
     }
 
-    /// Whether whoever sent these headers may ask.
-    pub(super) async fn admits(&self, headers: &hyper::HeaderMap) -> bool {
-        self.users.admit(headers).await
+    /// Whether whoever sent these headers from this address may ask.
+    pub(super) async fn admits(&self, headers: &hyper::HeaderMap, from: IpAddr) -> Admission {
+        self.users.admit(headers, from).await
     }
 
     /// The headers that every answer has.
@@ -249,7 +251,7 @@ impl WebConfig {
         }
     }
 
-    fn replace(&self, new: Protection) -> Result<(), WebConfigError> {
+    fn replace(&self, mut new: Protection) -> Result<(), WebConfigError> {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(what) = new.weaker(&current) {
             return Err(WebConfigError::Weaker {
@@ -257,6 +259,7 @@ impl WebConfig {
                 what,
             });
         }
+        new.users.remember_from(&current.users);
         *current = Arc::new(new);
         Ok(())
     }

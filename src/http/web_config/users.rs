@@ -2,7 +2,7 @@
 //!
 //! bcrypt is slow on purpose. So it runs on a thread of its own and once at a time, and what it found is remembered: not the
 //! password but a keyed digest of it, one for each user and a few of those that were refused. How long a refusal takes does
-//! not tell whether the user exists.
+//! not tell whether the user exists. Who waits for it waits in a short queue, in which each address has few places.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,6 +11,7 @@ use hyper::header::{AUTHORIZATION, HeaderMap};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use subtle::ConstantTimeEq;
@@ -20,6 +21,10 @@ use tokio::sync::Semaphore;
 pub(super) const HIGHEST_COST: u32 = 16;
 /// How many refused passwords are remembered. Wrong credentials of a scraper come with every scrape.
 const REFUSED: usize = 32;
+/// How many guesses may wait or be worked on, all together.
+const QUEUE: usize = 32;
+/// And how many of them from one address: whoever guesses keeps out nobody elsewhere.
+const QUEUE_OF_ONE: usize = 2;
 /// The salt of work that is done for its duration alone.
 const SALT: [u8; 16] = *b"no password here";
 
@@ -35,6 +40,47 @@ pub(super) struct Users {
     known: Mutex<Known>,
     /// One at a time: it must not take the processors away from what this node is for.
     working: Arc<Semaphore>,
+    /// How many guesses of an address wait or are worked on.
+    queue: Arc<Mutex<BTreeMap<IpAddr, usize>>>,
+}
+
+/// Whether somebody may ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http) enum Admission {
+    /// The request is one of a user's.
+    Admitted,
+    /// It is not.
+    Refused,
+    /// That cannot be said now: too many others wait for it.
+    TooMany,
+}
+
+impl From<bool> for Admission {
+    fn from(admitted: bool) -> Self {
+        if admitted {
+            Self::Admitted
+        } else {
+            Self::Refused
+        }
+    }
+}
+
+/// A place in the queue, until it is dropped.
+struct Place {
+    queue: Arc<Mutex<BTreeMap<IpAddr, usize>>>,
+    from: IpAddr,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        match queue.get_mut(&self.from) {
+            Some(places) if *places > 1 => *places -= 1,
+            _ => {
+                queue.remove(&self.from);
+            }
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -85,6 +131,7 @@ impl Users {
             key: [0; 32],
             known: Mutex::default(),
             working: Arc::new(Semaphore::new(1)),
+            queue: Arc::default(),
         }
     }
 
@@ -113,34 +160,70 @@ impl Users {
         self.hashes.is_empty()
     }
 
-    /// Whether a request with these headers is one of theirs.
-    pub(super) async fn admit(&self, headers: &HeaderMap) -> bool {
+    /// Goes on knowing the passwords that `before` had found right, of users whose hash is the same.
+    pub(super) fn remember_from(&mut self, before: &Self) {
+        let known = before.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |name: &String| {
+            let (new, old) = (self.hashes.get(name), before.hashes.get(name));
+            new.zip(old).is_some_and(|(new, old)| new.text == old.text)
+        };
+        let accepted = known.accepted.iter().filter(|(name, _)| same(name));
+        let accepted = accepted.map(|(name, digest)| (name.clone(), *digest));
+        let accepted = accepted.collect();
+        self.key = before.key;
+        self.known = Mutex::new(Known {
+            accepted,
+            refused: VecDeque::new(),
+        });
+    }
+
+    /// Whether a request with these headers, from this address, is one of theirs.
+    pub(super) async fn admit(&self, headers: &HeaderMap, from: IpAddr) -> Admission {
         if self.hashes.is_empty() {
-            return true;
+            return Admission::Admitted;
         }
         let Some((name, password)) = credentials(headers) else {
-            return false;
+            return Admission::Refused;
         };
         let digest = self.digest(&name, &password);
         if let Some(known) = self.known(&name, &digest) {
-            return known;
+            return known.into();
         }
+        let Some(place) = self.place(from) else {
+            return Admission::TooMany;
+        };
         let Ok(turn) = Arc::clone(&self.working).acquire_owned().await else {
-            return false;
+            return Admission::Refused;
         };
         // Whoever waited may ask what the one before asked.
         if let Some(known) = self.known(&name, &digest) {
-            return known;
+            return known.into();
         }
         let (hash, most) = (self.hashes.get(&name).cloned(), self.cost);
         let worked = tokio::task::spawn_blocking(move || {
             // Held until the work is done, also if nobody waits for it any more.
-            let _turn = turn;
+            let _held = (turn, place);
             verify(&password, hash.as_ref(), most)
         });
         let admitted = worked.await.unwrap_or(false);
         self.remember(name, digest, admitted);
-        admitted
+        admitted.into()
+    }
+
+    /// A place in the queue for a guess from an address, if there is one.
+    fn place(&self, from: IpAddr) -> Option<Place> {
+        // One address, whichever way it is written.
+        let from = from.to_canonical();
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = queue.get(&from).copied().unwrap_or(0);
+        if own >= QUEUE_OF_ONE || queue.values().sum::<usize>() >= QUEUE {
+            return None;
+        }
+        queue.insert(from, own + 1);
+        Some(Place {
+            queue: Arc::clone(&self.queue),
+            from,
+        })
     }
 
     fn digest(&self, name: &str, password: &[u8]) -> Fingerprint {

@@ -26,6 +26,14 @@ fn basic(credentials: &str) -> HeaderMap {
     with(&format!("Basic {}", STANDARD.encode(credentials)))
 }
 
+fn address(last: u8) -> IpAddr {
+    IpAddr::from([10, 0, 0, last])
+}
+
+async fn admits(users: &Users, headers: &HeaderMap) -> bool {
+    users.admit(headers, address(1)).await == Admission::Admitted
+}
+
 #[tokio::test]
 async fn who_has_the_password_is_admitted() {
     let users = users();
@@ -42,13 +50,13 @@ async fn who_has_the_password_is_admitted() {
         ("alice:open sesame", true),
     ] {
         assert_eq!(
-            users.admit(&basic(credentials)).await,
+            admits(&users, &basic(credentials)).await,
             admitted,
             "{credentials}"
         );
     }
     let encoded = STANDARD.encode("alice:open sesame");
-    assert!(users.admit(&with(&format!("bAsIc {encoded}"))).await);
+    assert!(admits(&users, &with(&format!("bAsIc {encoded}"))).await);
     for value in [
         format!("Bearer {encoded}"),
         format!("Basic{encoded}"),
@@ -57,24 +65,24 @@ async fn who_has_the_password_is_admitted() {
         "Basic".to_owned(),
         "Basic /w==".to_owned(),
     ] {
-        assert!(!users.admit(&with(&value)).await, "{value}");
+        assert!(!admits(&users, &with(&value)).await, "{value}");
     }
-    assert!(!users.admit(&HeaderMap::new()).await);
-    assert!(Users::none().admit(&HeaderMap::new()).await);
+    assert!(!admits(&users, &HeaderMap::new()).await);
+    assert!(admits(&Users::none(), &HeaderMap::new()).await);
 }
 
 #[tokio::test]
 async fn what_was_worked_out_once_is_known() {
     let users = users();
     for credentials in ["alice:open sesame", "alice:wrong", "carol:wrong"] {
-        users.admit(&basic(credentials)).await;
+        admits(&users, &basic(credentials)).await;
     }
     // No more work can be done.
     users.working.close();
-    assert!(users.admit(&basic("alice:open sesame")).await);
-    assert!(!users.admit(&basic("alice:wrong")).await);
+    assert!(admits(&users, &basic("alice:open sesame")).await);
+    assert!(!admits(&users, &basic("alice:wrong")).await);
     assert!(
-        !users.admit(&basic("bob:hunter2")).await,
+        !admits(&users, &basic("bob:hunter2")).await,
         "this was not known"
     );
 }
@@ -132,4 +140,60 @@ fn hashes_that_cannot_be_used_are_refused() {
         let written = hash("a", 4).replacen("$2b$", &format!("${version}$"), 1);
         users.add(version, &written).unwrap();
     }
+}
+
+#[tokio::test]
+async fn whoever_guesses_keeps_out_nobody_elsewhere() {
+    let users = users();
+    // Nothing is worked out meanwhile.
+    let working = Arc::clone(&users.working).acquire_owned().await.unwrap();
+    let guess = |from: u8, n: usize| {
+        let (users, headers) = (&users, basic(&format!("alice:{from} {n}")));
+        async move { users.admit(&headers, address(from)).await }
+    };
+    let mut waiting = Vec::new();
+    for n in 0..QUEUE_OF_ONE {
+        let mut one = Box::pin(guess(1, n));
+        assert!(futures::poll!(&mut one).is_pending());
+        waiting.push(one);
+    }
+    assert_eq!(guess(1, 99).await, Admission::TooMany);
+    let right = basic("alice:open sesame");
+    let mut other = Box::pin(users.admit(&right, address(2)));
+    assert!(futures::poll!(&mut other).is_pending());
+    // All addresses together are no more than the queue.
+    let mut far = Vec::new();
+    for from in 3.. {
+        let mut one = Box::pin(guess(from, 0));
+        match futures::poll!(&mut one) {
+            std::task::Poll::Pending => far.push(one),
+            std::task::Poll::Ready(answer) => {
+                assert_eq!(answer, Admission::TooMany);
+                break;
+            }
+        }
+    }
+    assert_eq!(waiting.len() + 1 + far.len(), QUEUE);
+    // Who goes away gives its place back, and who was not kept out is answered.
+    drop((waiting, far, working));
+    assert_eq!(other.await, Admission::Admitted);
+    assert!(users.queue.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_was_right_is_known_after_the_file_was_read_again() {
+    let before = users();
+    for credentials in ["alice:open sesame", "bob:hunter2", "alice:wrong"] {
+        admits(&before, &basic(credentials)).await;
+    }
+    let mut users = Users::with_key([4; 32]);
+    users.add("alice", &hash("open sesame", 4)).unwrap();
+    users.add("bob", &hash("hunter3", 5)).unwrap();
+    users.remember_from(&before);
+    // No work can be done.
+    users.working.close();
+    assert!(admits(&users, &basic("alice:open sesame")).await);
+    assert!(!admits(&users, &basic("bob:hunter2")).await);
+    let refused = users.digest("alice", b"wrong");
+    assert_eq!(users.known("alice", &refused), None);
 }
