@@ -49,6 +49,75 @@ fn a_gpu_that_only_the_kernel_sees() {
     assert_eq!(fresh.unlisted().len(), 3);
 }
 
+/// A state in which the driver has two of three GPUs: one has gone from its list, or was never on it.
+fn two_of_three(third_was_there: bool) -> (State, Instant) {
+    let (mut state, now) = healthy();
+    let bus = ["0000:3b:00", "0000:5e:00", "0000:af:00"].map(pci);
+    state.presence.kernel_sees(Some(bus.into()));
+    if third_was_there {
+        state.session_began();
+        state.driver_answered("570.1".to_owned(), 3);
+        tell(&mut state, &[(0, A), (1, B), (2, C)], now);
+        state.session_began();
+        state.driver_answered("570.1".to_owned(), 2);
+        tell(&mut state, &[(0, A), (1, B)], now);
+    }
+    (state, now)
+}
+
+const A: (&str, &str) = ("GPU-a", "0000:3b:00");
+const B: (&str, &str) = ("GPU-b", "0000:5e:00");
+const C: (&str, &str) = ("GPU-c", "0000:af:00");
+
+fn tell(state: &mut State, gpus: &[(u32, (&str, &str))], now: Instant) {
+    for (index, (uuid, pci)) in gpus {
+        state.gpu_asked(*index, now);
+        state.gpu_identified(identity(*index, uuid, pci));
+        state.gpu_answered(*index, Ok(sample(Some(0))), now, at(1));
+    }
+}
+
+fn is_missing(state: &State, (uuid, _): (&str, &str)) -> bool {
+    let mut gpus = state.gpus.values();
+    let gpu = gpus.find(|gpu| gpu.identity.uuid == uuid).unwrap();
+    state.is_missing(gpu)
+}
+
+#[test]
+fn a_missing_gpu_stays_missing_while_another_cannot_tell_who_it_is() {
+    let (mut state, now) = two_of_three(true);
+    assert!(is_missing(&state, C) && !is_missing(&state, B));
+    for _ in 0..2 {
+        // The second is lost, and is looked for in a new session, where it cannot be asked who it is.
+        state.gpu_answered(1, Err(DriverError::GpuLost), now, at(2));
+        state.session_began();
+        state.driver_answered("570.1".to_owned(), 2);
+        tell(&mut state, &[(0, A)], now);
+        state.gpu_answered(1, Err(DriverError::GpuLost), now, at(3));
+        assert!(is_missing(&state, C) && !is_missing(&state, B));
+    }
+    state.driver_failed(&DriverError::GpuLost);
+    assert!(is_missing(&state, C), "no driver is no sign of it");
+    state.session_began();
+    state.driver_answered("570.1".to_owned(), 3);
+    tell(&mut state, &[(0, A), (2, C)], now);
+    assert!(!is_missing(&state, C));
+    assert!(is_up(&state, "GPU-c", now));
+}
+
+#[test]
+fn a_gpu_that_the_driver_never_had_stays_unlisted_while_another_cannot_tell_who_it_is() {
+    let (mut state, now) = two_of_three(false);
+    assert_eq!(state.unlisted(), [pci("0000:af:00")]);
+    state.session_began();
+    state.driver_answered("570.1".to_owned(), 2);
+    tell(&mut state, &[(0, A)], now);
+    state.gpu_answered(1, Err(DriverError::GpuLost), now, at(3));
+    assert_eq!(state.unlisted(), [pci("0000:af:00")]);
+    tell(&mut state, &[(1, C)], now);
+    assert!(state.unlisted().is_empty());
+}
+
 #[test]
 fn a_driver_that_was_let_go_is_neither_up_nor_at_fault() {
     let (mut state, now) = healthy();

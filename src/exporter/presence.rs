@@ -13,6 +13,8 @@ pub(super) struct Presence {
     most: u32,
     /// What the kernel sees on the bus; `None` where that cannot be read.
     on_bus: Option<BTreeSet<PciAddress>>,
+    /// What the driver no longer had in a session that has ended, and what has not told since that it is there.
+    gone: BTreeSet<PciAddress>,
 }
 
 impl Presence {
@@ -29,6 +31,11 @@ impl Presence {
     /// The kernel sees these, or cannot be asked.
     pub(super) fn kernel_sees(&mut self, gpus: Option<BTreeSet<PciAddress>>) {
         self.on_bus = gpus;
+    }
+
+    /// The driver has told that it has a GPU at this place.
+    pub(super) fn driver_has_one_at(&mut self, pci: PciAddress) {
+        self.gone.remove(&pci);
     }
 
     /// What the kernel sees, as far as it can be asked.
@@ -48,6 +55,7 @@ impl Presence {
 impl State {
     /// It was let go on request: nobody asks it until it is taken again.
     pub(super) fn driver_released(&mut self) {
+        self.remember_missing();
         self.released = true;
         self.driver.up = false;
         self.driver.error = Some("released");
@@ -59,7 +67,7 @@ impl State {
         self.released
     }
 
-    /// Whether the driver has told of each of its GPUs which it is, and this is none of them: it has gone from the driver.
+    /// Whether this GPU has gone from the driver.
     pub(super) fn is_missing(&self, gpu: &Gpu) -> bool {
         self.has_none_at(gpu.identity.pci)
     }
@@ -73,12 +81,23 @@ impl State {
         all.filter(|pci| unknown(pci) && gone(pci)).collect()
     }
 
+    /// A session ends, and with it what its indices have told: whether a GPU was missing in it stays true until that GPU
+    /// itself tells that it is there. In the next session one index that cannot tell would hide it.
+    pub(super) fn remember_missing(&mut self) {
+        let places = self.gpus.keys().copied().chain(self.presence.on_bus());
+        let gone: Vec<_> = places.filter(|pci| self.has_none_at(*pci)).collect();
+        self.presence.gone.extend(gone);
+    }
+
+    /// Whether the driver has told of each of its GPUs which it is, and none is at this place; or did so before, and none has
+    /// told since that it is.
     fn has_none_at(&self, pci: PciAddress) -> bool {
         let is_another = |index: u32| {
             let asking = self.asking.get(&index);
             asking.is_some_and(|asking| asking.pci.is_some_and(|other| other != pci))
         };
-        self.driver.up && (0..self.driver.gpu_count).all(is_another)
+        let all_are_others = || (0..self.driver.gpu_count).all(is_another);
+        self.presence.gone.contains(&pci) || (self.driver.up && all_are_others())
     }
 
     /// A session began that supports this version of CUDA.

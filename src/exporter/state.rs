@@ -154,6 +154,7 @@ impl State {
 
     /// It ended badly.
     pub(super) fn driver_failed(&mut self, error: &DriverError) {
+        self.remember_missing();
         self.released = false;
         self.driver = DriverState {
             tried: true,
@@ -197,6 +198,7 @@ impl State {
     pub(super) fn gpu_identified(&mut self, identity: Identity) {
         let pci = identity.pci;
         self.nameless.remove(&identity.index);
+        self.presence.driver_has_one_at(pci);
         self.asking.entry(identity.index).or_default().pci = Some(pci);
         // A GPU that was moved to another place leaves nothing behind at the old one.
         self.gpus
@@ -302,6 +304,7 @@ impl State {
 
     /// The index is another GPU's now, perhaps: the next asking says whose.
     pub(super) fn session_began(&mut self) {
+        self.remember_missing();
         self.sessions += 1;
         for asking in self.asking.values_mut() {
             asking.pci = None;
