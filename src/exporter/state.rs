@@ -6,9 +6,10 @@ use super::ledger::Ledger;
 use super::outcome::Outcome;
 use super::presence::Presence;
 use super::switches::Switches;
+use super::verdicts::Verdicts;
 use super::worker::Asked;
 use crate::nvml::{DriverError, Identity, Sample};
-use crate::xid::{PciAddress, RecoveryAction};
+use crate::xid::PciAddress;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -42,8 +43,8 @@ pub(super) struct Gpu {
 pub(super) struct Asking {
     /// Since when a call is under way.
     since: Option<Instant>,
-    /// When the asking began that it is a part of.
-    began: Option<Instant>,
+    /// When the asking began that it is a part of, and how many verdicts the log had told by then.
+    began: Option<(Instant, u64)>,
     /// The GPU that the index was last seen to be.
     pub(super) pci: Option<PciAddress>,
 }
@@ -86,8 +87,8 @@ pub(super) struct State {
     pub(super) kubelet: Option<Kubelet>,
     /// UUIDs that the kernel log tells.
     pub(super) logged_uuids: BTreeMap<PciAddress, String>,
-    /// What the last Xid 154 said, for GPUs that the driver can say nothing of.
-    pub(super) verdicts: BTreeMap<PciAddress, RecoveryAction>,
+    /// What each GPU was last said to need, for while the driver can say nothing of it.
+    pub(super) verdicts: Verdicts,
     /// How many GPUs there should be.
     pub(super) presence: Presence,
     /// The driver was let go on request.
@@ -116,7 +117,7 @@ impl State {
             ledger: Ledger::default(),
             kubelet: None,
             logged_uuids: BTreeMap::new(),
-            verdicts: BTreeMap::new(),
+            verdicts: Verdicts::default(),
             presence: Presence::default(),
             released: false,
             sessions: 0,
@@ -178,7 +179,7 @@ impl State {
     pub(super) fn gpu_asked(&mut self, index: u32, now: Instant) {
         let asking = self.asking.entry(index).or_default();
         asking.since = Some(now);
-        asking.began = Some(now);
+        asking.began = Some((now, self.verdicts.told()));
     }
 
     /// The same asking goes on with the next group of calls: the deadline is for each.
@@ -191,7 +192,7 @@ impl State {
     pub(super) fn gpu_asked_once(&mut self, index: u32, now: Instant) {
         let asking = self.asking.entry(index).or_default();
         asking.since.get_or_insert(now);
-        asking.began.get_or_insert(now);
+        asking.began.get_or_insert((now, self.verdicts.told()));
     }
 
     /// The driver told who the GPU at an index is.
@@ -208,7 +209,7 @@ impl State {
             before => {
                 if before.is_some() {
                     self.ledger.forget(pci);
-                    self.verdicts.remove(&pci);
+                    self.verdicts.forget(pci);
                 }
                 let gpu = Gpu {
                     identity,
@@ -232,10 +233,8 @@ impl State {
     ) {
         let asking = self.asking.entry(index).or_default();
         asking.since = None;
-        let took = asking
-            .began
-            .take()
-            .map_or(Duration::ZERO, |since| now.duration_since(since));
+        let (began, told) = (asking.began.take()).unwrap_or((now, self.verdicts.told()));
+        let took = now.duration_since(began);
         // An index that cannot be asked who it is now is the GPU that it was; of several, the one that did not answer before.
         let pci = asking.pci.or_else(|| {
             let before = self.gpus.values().filter(|gpu| gpu.identity.index == index);
@@ -269,9 +268,8 @@ impl State {
                     .entry((failure.call, failure.code))
                     .or_default() += 1;
             }
-            if sample.recovery_action.is_some() {
-                // From here on the driver itself tells.
-                self.verdicts.remove(&gpu.identity.pci);
+            if let Some(action) = sample.recovery_action {
+                self.verdicts.driver_says(gpu.identity.pci, action, told);
             }
         }
         if let (Health::Up(sample), Health::Up(before)) = (&mut health, &mut gpu.health) {
@@ -372,13 +370,6 @@ impl State {
             }
             _ => None,
         }
-    }
-
-    /// What the GPU needs: as the driver says now, else as it last said in the log.
-    pub(super) fn recovery_action(&self, gpu: &Gpu, now: Instant) -> Option<RecoveryAction> {
-        self.current(gpu, now)
-            .and_then(|sample| sample.recovery_action)
-            .or_else(|| self.verdicts.get(&gpu.identity.pci).copied())
     }
 }
 

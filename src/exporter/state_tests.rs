@@ -2,7 +2,7 @@
 use super::*;
 use crate::nvml::Usage;
 use crate::nvml::{Event, UNKNOWN_XID};
-use crate::xid::Parser;
+use crate::xid::{Parser, RecoveryAction};
 
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const DEADLINE: Duration = Duration::from_secs(5);
@@ -295,6 +295,42 @@ fn the_log_tells_the_verdict_only_while_the_driver_cannot() {
         None,
         "one that may be of an earlier boot is none"
     );
+}
+
+#[test]
+fn what_a_gpu_needs_is_still_known_when_it_is_lost() {
+    let (mut state, now) = healthy();
+    let line = "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)";
+    let verdict = |state: &mut State| {
+        state.observe(Parser::default().parse(line).next().unwrap(), Some(at(1)));
+    };
+    let when_lost = |state: &mut State| {
+        state.gpu_answered(0, Err(DriverError::GpuLost), now, at(3));
+        let gpu = state.gpus.values().next().unwrap();
+        state.recovery_action(gpu, now).map(|action| action.0)
+    };
+    let answer = |state: &mut State, action| {
+        state.gpu_asked(0, now);
+        state.gpu_answered(0, Ok(sample(Some(action))), now, at(2));
+    };
+    answer(&mut state, 2);
+    assert_eq!(when_lost(&mut state), Some(2), "the driver said it");
+    answer(&mut state, 0);
+    assert_eq!(when_lost(&mut state), None, "that it is well is no news");
+    verdict(&mut state);
+    answer(&mut state, 2);
+    assert_eq!(when_lost(&mut state), Some(2), "both said it");
+    answer(&mut state, 0);
+    state.gpu_asked(0, now);
+    verdict(&mut state);
+    state.gpu_answered(0, Ok(sample(Some(0))), now, at(2));
+    assert_eq!(
+        when_lost(&mut state),
+        Some(2),
+        "the answer may be older than the verdict"
+    );
+    state.gpu_identified(identity(0, "GPU-c", "0000:3b:00"));
+    assert_eq!(when_lost(&mut state), None, "another GPU is in its place");
 }
 
 #[test]

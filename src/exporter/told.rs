@@ -16,10 +16,7 @@ impl State {
                 self.ledger.xid(xid.pci, xid.code, at);
                 // What may be of an earlier boot says nothing of what is needed now.
                 if let Some(change) = xid.recovery_change().filter(|_| at.is_some()) {
-                    let known = self.verdicts.contains_key(&xid.pci);
-                    if known || self.verdicts.len() < MOST_PLACES {
-                        self.verdicts.insert(xid.pci, change.to);
-                    }
+                    self.verdicts.log_says(xid.pci, change.to);
                 }
             }
             Message::BusLoss(loss) => self.ledger.bus_loss(loss.pci, at),
