@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 use super::tests::{DEADLINE, at, collectors, healthy, identity, is_up, sample};
 use super::*;
+use crate::nvml::BusGpus;
 use crate::xid::Parser;
 
 fn pci(text: &str) -> PciAddress {
@@ -36,24 +37,30 @@ fn a_gpu_that_the_driver_no_longer_has_is_missing_once_the_others_have_told_who_
 #[test]
 fn a_gpu_that_only_the_kernel_sees() {
     let (mut state, _) = healthy();
-    let bus = ["0000:3b:00", "0000:5e:00", "0000:af:00"].map(pci);
-    state.presence.kernel_sees(Some(bus.into()));
+    state.presence.kernel_sees(bus(&[A.1, B.1, C.1], &[]));
     assert_eq!(state.unlisted(), [pci("0000:af:00")]);
     state.driver_failed(&DriverError::GpuLost);
     assert_eq!(state.unlisted(), [pci("0000:af:00")]);
     // Before the driver was asked it is not known what it has.
     let mut fresh = State::new(collectors(), DEADLINE);
-    fresh.presence.kernel_sees(Some(bus.into()));
+    fresh.presence.kernel_sees(bus(&[A.1, B.1, C.1], &[]));
     assert!(fresh.unlisted().is_empty());
     fresh.driver_failed(&DriverError::Load("none".to_owned()));
     assert_eq!(fresh.unlisted().len(), 3);
 }
 
+fn bus(ours: &[&str], others: &[&str]) -> Option<BusGpus> {
+    let places = |addresses: &[&str]| addresses.iter().copied().map(pci).collect();
+    Some(BusGpus {
+        ours: places(ours),
+        others: places(others),
+    })
+}
+
 /// A state in which the driver has two of three GPUs: one has gone from its list, or was never on it.
 fn two_of_three(third_was_there: bool) -> (State, Instant) {
     let (mut state, now) = healthy();
-    let bus = ["0000:3b:00", "0000:5e:00", "0000:af:00"].map(pci);
-    state.presence.kernel_sees(Some(bus.into()));
+    state.presence.kernel_sees(bus(&[A.1, B.1, C.1], &[]));
     if third_was_there {
         state.session_began();
         state.driver_answered("570.1".to_owned(), 3);
@@ -116,6 +123,39 @@ fn a_gpu_that_the_driver_never_had_stays_unlisted_while_another_cannot_tell_who_
     assert_eq!(state.unlisted(), [pci("0000:af:00")]);
     tell(&mut state, &[(1, C)], now);
     assert!(state.unlisted().is_empty());
+}
+
+#[test]
+fn a_gpu_that_has_left_the_bus_is_not_forgotten() {
+    let (mut state, _) = two_of_three(false);
+    for seen in [bus(&[A.1, B.1], &[]), None] {
+        state.presence.kernel_sees(seen);
+        assert_eq!(state.unlisted(), [pci(C.1)]);
+        assert_eq!(state.presence.expected(), Some(3));
+        assert!(state.any_missing());
+    }
+}
+
+#[test]
+fn a_gpu_that_was_handed_to_another_driver_does_not_count_until_it_is_back() {
+    let (mut state, now) = two_of_three(true);
+    let shown = |state: &State| {
+        let gpus = state.gpus.values().filter(|gpu| !state.is_handed_over(gpu));
+        gpus.count()
+    };
+    state.presence.kernel_sees(bus(&[A.1, B.1], &[C.1]));
+    assert_eq!(shown(&state), 2);
+    assert_eq!(state.presence.expected(), Some(2));
+    assert!(!state.any_missing() && state.unlisted().is_empty());
+    state.gpu_answered(1, Err(DriverError::GpuLost), now, at(2));
+    state.presence.kernel_sees(bus(&[A.1], &[B.1, C.1]));
+    assert!(!state.any_lost(), "no new session would find it");
+    state.session_began();
+    state.driver_answered("570.1".to_owned(), 3);
+    tell(&mut state, &[(0, A), (1, B), (2, C)], now);
+    assert_eq!(shown(&state), 3, "the driver says it before the bus does");
+    assert!(is_up(&state, "GPU-c", now));
+    assert_eq!(state.presence.expected(), Some(3));
 }
 
 #[test]

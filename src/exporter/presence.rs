@@ -1,6 +1,7 @@
 //! How many GPUs there should be, and which of them the kernel sees.
 
 use super::state::{Gpu, State};
+use crate::nvml::BusGpus;
 use crate::xid::PciAddress;
 use std::collections::BTreeSet;
 
@@ -13,6 +14,12 @@ pub(super) struct Presence {
     most: u32,
     /// What the kernel sees on the bus; `None` where that cannot be read.
     on_bus: Option<BTreeSet<PciAddress>>,
+    /// What it has seen there while this process ran.
+    seen: BTreeSet<PciAddress>,
+    /// What was handed to another driver, when the kernel could last be asked.
+    handed_over: BTreeSet<PciAddress>,
+    /// Where the driver has told that it has a GPU.
+    had: BTreeSet<PciAddress>,
     /// What the driver no longer had in a session that has ended, and what has not told since that it is there.
     gone: BTreeSet<PciAddress>,
 }
@@ -29,13 +36,30 @@ impl Presence {
     }
 
     /// The kernel sees these, or cannot be asked.
-    pub(super) fn kernel_sees(&mut self, gpus: Option<BTreeSet<PciAddress>>) {
-        self.on_bus = gpus;
+    pub(super) fn kernel_sees(&mut self, gpus: Option<BusGpus>) {
+        if let Some(gpus) = &gpus {
+            self.seen.extend(&gpus.ours);
+            self.handed_over.clone_from(&gpus.others);
+        }
+        self.on_bus = gpus.map(|gpus| gpus.ours);
     }
 
     /// The driver has told that it has a GPU at this place.
     pub(super) fn driver_has_one_at(&mut self, pci: PciAddress) {
         self.gone.remove(&pci);
+        self.handed_over.remove(&pci);
+        self.had.insert(pci);
+    }
+
+    /// A GPU that was at this place is at another: none is to be expected here.
+    pub(super) fn moved_from(&mut self, pci: PciAddress) {
+        self.had.remove(&pci);
+        self.seen.remove(&pci);
+    }
+
+    /// What the kernel has seen at any time, but what it has handed to another driver since.
+    fn should_be(&self) -> impl Iterator<Item = PciAddress> {
+        self.seen.difference(&self.handed_over).copied()
     }
 
     /// What the kernel sees, as far as it can be asked.
@@ -43,12 +67,15 @@ impl Presence {
         self.on_bus.iter().flatten().copied()
     }
 
-    /// How many there should be: the operator's number, else the most that driver or kernel have shown; `None` while nobody
-    /// has shown any.
+    /// How many there should be: the operator's number, else the most that driver or kernel have shown, without those that
+    /// were handed to another driver; `None` while nobody has shown any.
     pub(super) fn expected(&self) -> Option<u32> {
-        let on_bus = self.on_bus.as_ref().map_or(0, BTreeSet::len);
-        let seen = self.most.max(u32::try_from(on_bus).unwrap_or(u32::MAX));
-        self.configured.or((seen > 0).then_some(seen))
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let no_longer = number(self.had.intersection(&self.handed_over).count());
+        let most = self.most.saturating_sub(no_longer);
+        let seen = most.max(number(self.should_be().count()));
+        self.configured
+            .or((self.most > 0 || seen > 0).then_some(seen))
     }
 }
 
@@ -67,24 +94,29 @@ impl State {
         self.released
     }
 
+    /// Whether this GPU was handed to another driver: then it is not this one's fault that it is not there.
+    pub(super) fn is_handed_over(&self, gpu: &Gpu) -> bool {
+        self.presence.handed_over.contains(&gpu.identity.pci)
+    }
+
     /// Whether this GPU has gone from the driver.
     pub(super) fn is_missing(&self, gpu: &Gpu) -> bool {
         self.has_none_at(gpu.identity.pci)
     }
 
-    /// The GPUs that the kernel sees, that were never asked who they are, and that the driver does not have.
+    /// The GPUs that the kernel sees or has seen, that were never asked who they are, and that the driver does not have.
     pub(super) fn unlisted(&self) -> Vec<PciAddress> {
         let unknown = |pci: &PciAddress| !self.gpus.contains_key(pci);
         let gone =
             |pci: &PciAddress| (self.driver.tried && !self.driver.up) || self.has_none_at(*pci);
-        let all = self.presence.on_bus();
+        let all = self.presence.should_be();
         all.filter(|pci| unknown(pci) && gone(pci)).collect()
     }
 
     /// A session ends, and with it what its indices have told: whether a GPU was missing in it stays true until that GPU
     /// itself tells that it is there. In the next session one index that cannot tell would hide it.
     pub(super) fn remember_missing(&mut self) {
-        let places = self.gpus.keys().copied().chain(self.presence.on_bus());
+        let places = self.gpus.keys().copied().chain(self.presence.should_be());
         let gone: Vec<_> = places.filter(|pci| self.has_none_at(*pci)).collect();
         self.presence.gone.extend(gone);
     }
@@ -107,7 +139,8 @@ impl State {
 
     /// Whether a GPU is missing that the driver once had or the kernel sees: only a new session could find it.
     pub(super) fn any_missing(&self) -> bool {
-        let missing = self.gpus.values().any(|gpu| self.is_missing(gpu));
+        let mut gpus = (self.gpus.values()).filter(|gpu| !self.is_handed_over(gpu));
+        let missing = gpus.any(|gpu| self.is_missing(gpu));
         self.driver.up && (missing || !self.unlisted().is_empty())
     }
 }
@@ -117,8 +150,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn bus(addresses: &[&str]) -> Option<BTreeSet<PciAddress>> {
-        Some(addresses.iter().map(|a| a.parse().unwrap()).collect())
+    fn bus(ours: &[&str], others: &[&str]) -> Option<BusGpus> {
+        let parse = |addresses: &[&str]| addresses.iter().map(|a| a.parse().unwrap()).collect();
+        Some(BusGpus {
+            ours: parse(ours),
+            others: parse(others),
+        })
     }
 
     #[test]
@@ -128,7 +165,7 @@ mod tests {
         presence.driver_has(8);
         presence.driver_has(7);
         assert_eq!(presence.expected(), Some(8));
-        presence.kernel_sees(bus(&["0000:3b:00"]));
+        presence.kernel_sees(bus(&["0000:3b:00"], &[]));
         assert_eq!(presence.expected(), Some(8));
     }
 
@@ -136,10 +173,45 @@ mod tests {
     fn a_gpu_that_the_driver_never_had_is_expected_where_the_kernel_sees_it() {
         let mut presence = Presence::default();
         presence.driver_has(1);
-        presence.kernel_sees(bus(&["0000:3b:00", "0000:5e:00"]));
+        presence.kernel_sees(bus(&["0000:3b:00", "0000:5e:00"], &[]));
         assert_eq!(presence.expected(), Some(2));
         assert_eq!(presence.on_bus().count(), 2);
+        presence.kernel_sees(bus(&["0000:3b:00"], &[]));
+        assert_eq!(presence.expected(), Some(2), "it has left the bus");
+        assert_eq!(presence.on_bus().count(), 1);
         presence.kernel_sees(None);
+        assert_eq!(presence.expected(), Some(2), "nobody can look");
+        assert_eq!(presence.on_bus().count(), 0);
+    }
+
+    #[test]
+    fn what_was_handed_to_another_driver_is_not_expected_until_it_is_back() {
+        let mut presence = Presence::default();
+        presence.driver_has(2);
+        for place in ["0000:3b:00", "0000:5e:00"] {
+            presence.driver_has_one_at(place.parse().unwrap());
+        }
+        presence.kernel_sees(bus(&["0000:3b:00", "0000:5e:00"], &["0000:af:00"]));
+        assert_eq!(presence.expected(), Some(2), "one never was the driver's");
+        presence.kernel_sees(bus(&["0000:3b:00"], &["0000:5e:00", "0000:af:00"]));
+        assert_eq!(presence.expected(), Some(1));
+        presence.kernel_sees(None);
+        assert_eq!(presence.expected(), Some(1), "nobody can look");
+        presence.kernel_sees(bus(&[], &["0000:3b:00", "0000:5e:00", "0000:af:00"]));
+        assert_eq!(presence.expected(), Some(0));
+        presence.driver_has_one_at("0000:5e:00".parse().unwrap());
+        presence.kernel_sees(bus(&["0000:5e:00"], &["0000:3b:00", "0000:af:00"]));
+        assert_eq!(presence.expected(), Some(1));
+    }
+
+    #[test]
+    fn a_gpu_that_was_moved_is_expected_once() {
+        let mut presence = Presence::default();
+        presence.driver_has(1);
+        presence.driver_has_one_at("0000:3b:00".parse().unwrap());
+        presence.kernel_sees(bus(&["0000:5e:00"], &[]));
+        presence.moved_from("0000:3b:00".parse().unwrap());
+        presence.driver_has_one_at("0000:5e:00".parse().unwrap());
         assert_eq!(presence.expected(), Some(1));
     }
 

@@ -202,8 +202,13 @@ impl State {
         self.presence.driver_has_one_at(pci);
         self.asking.entry(identity.index).or_default().pci = Some(pci);
         // A GPU that was moved to another place leaves nothing behind at the old one.
-        self.gpus
-            .retain(|place, gpu| *place == pci || gpu.identity.uuid != identity.uuid);
+        self.gpus.retain(|place, gpu| {
+            let was_there = *place != pci && gpu.identity.uuid == identity.uuid;
+            if was_there {
+                self.presence.moved_from(*place);
+            }
+            !was_there
+        });
         match self.gpus.get_mut(&pci) {
             Some(gpu) if gpu.identity.uuid == identity.uuid => gpu.identity = identity,
             before => {
@@ -311,7 +316,8 @@ impl State {
 
     /// Whether a GPU that the driver once had is lost, so that only a new session can find it again.
     pub(super) fn any_lost(&self) -> bool {
-        self.gpus.values().any(|gpu| gpu.health == Health::Lost)
+        let mut gpus = (self.gpus.values()).filter(|gpu| !self.is_handed_over(gpu));
+        gpus.any(|gpu| gpu.health == Health::Lost)
             || self.nameless.values().any(|health| *health == Health::Lost)
     }
 

@@ -9,7 +9,7 @@ use std::fmt;
 
 families! {
     UP: Gauge "gpu_up" of Gpu {},
-        "Whether the driver answers for this GPU: 1 with a fresh good sample, 0 when it is lost, fails or hangs, or when the kernel sees it and the driver does not have it.",
+        "Whether the driver answers for this GPU: 1 with a fresh good sample, 0 when it is lost, fails or hangs, or when the kernel has seen it and the driver does not have it.",
         from "every call for the GPU",
         example "gpu_up == 0";
     LOST: Gauge "gpu_lost" of Gpu {},
