@@ -159,6 +159,13 @@ impl Ledger {
         *self.others.entry((pci, name)).or_default() += times;
     }
 
+    /// It is this time now: what seems to be later was stamped by a clock that was ahead, and is over.
+    pub(super) fn no_later_than(&mut self, now: Timestamp) {
+        for entry in self.entries.values_mut() {
+            entry.count.last = entry.count.last.map(|last| last.min(now));
+        }
+    }
+
     /// Forgets a GPU whose place another has taken.
     pub(super) fn forget(&mut self, pci: PciAddress) {
         self.entries.retain(|(place, _), _| *place != pci);

@@ -65,6 +65,22 @@ fn the_last_time_never_goes_back() {
 }
 
 #[test]
+fn a_time_that_turns_out_to_be_in_the_future_is_the_one_at_which_that_is_noticed() {
+    let mut ledger = Ledger::default();
+    ledger.xid(gpu(), 48, at(3_600_000));
+    ledger.xid(gpu(), 79, at(10));
+    ledger.xid(gpu(), 63, None);
+    for now in [1000, 2000] {
+        ledger.no_later_than(at(now).unwrap());
+        let last = |code| ledger.get(gpu(), code).unwrap().last;
+        assert_eq!(last(48), at(1000), "it grows old from then on");
+        assert_eq!((last(79), last(63)), (at(10), None));
+    }
+    ledger.xid(gpu(), 48, at(3000));
+    assert_eq!(ledger.get(gpu(), 48).unwrap().last, at(3000));
+}
+
+#[test]
 fn what_has_no_time_is_counted_and_takes_none_away() {
     let mut ledger = Ledger::default();
     ledger.xid(gpu(), 79, None);

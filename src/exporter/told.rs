@@ -9,6 +9,12 @@ use jiff::Timestamp;
 const MOST_PLACES: usize = 256;
 
 impl State {
+    /// It is this time now. What was stamped by a clock that was ahead would seem to happen at each moment until that time.
+    pub(super) fn no_later_than(&mut self, now: Timestamp) {
+        self.ledger.no_later_than(now);
+        self.switches.no_later_than(now);
+    }
+
     /// Takes in what the driver said in the kernel log; `at` is `None` where nothing tells when.
     pub(super) fn observe(&mut self, message: Message, at: Option<Timestamp>) {
         match message {
