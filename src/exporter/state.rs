@@ -213,8 +213,7 @@ impl State {
             Some(gpu) if gpu.identity.uuid == identity.uuid => gpu.identity = identity,
             before => {
                 if before.is_some() {
-                    self.ledger.forget(pci);
-                    self.verdicts.forget(pci);
+                    self.replaced(pci, &identity.uuid);
                 }
                 let gpu = Gpu {
                     identity,
@@ -384,4 +383,4 @@ impl State {
 mod missing_tests;
 #[cfg(test)]
 #[path = "state_tests.rs"]
-mod tests;
+pub(super) mod tests;

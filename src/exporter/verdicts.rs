@@ -68,3 +68,79 @@ impl State {
             .or_else(|| self.verdicts.get(gpu.identity.pci))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::exporter::state::tests::{at, healthy, identity, sample};
+    use crate::nvml::DriverError;
+    use crate::xid::Parser;
+
+    #[test]
+    fn the_log_tells_the_verdict_only_while_the_driver_cannot() {
+        let (mut state, now) = healthy();
+        let line = "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)";
+        state.observe(Parser::default().parse(line).next().unwrap(), Some(at(1)));
+        let action = |state: &State, now| {
+            let gpu = state.gpus.values().next().unwrap();
+            state.recovery_action(gpu, now).map(|action| action.0)
+        };
+        assert_eq!(
+            action(&state, now),
+            Some(0),
+            "the driver's own answer is newer"
+        );
+        state.gpu_answered(0, Err(DriverError::GpuLost), now, at(2));
+        assert_eq!(action(&state, now), Some(2));
+        state.gpu_answered(0, Ok(sample(Some(0))), now, at(3));
+        state.gpu_answered(0, Err(DriverError::GpuLost), now, at(4));
+        assert_eq!(
+            action(&state, now),
+            None,
+            "an old verdict does not come back"
+        );
+        state.observe(Parser::default().parse(line).next().unwrap(), None);
+        assert_eq!(
+            action(&state, now),
+            None,
+            "one that may be of an earlier boot is none"
+        );
+    }
+
+    #[test]
+    fn what_a_gpu_needs_is_still_known_when_it_is_lost() {
+        let (mut state, now) = healthy();
+        let line = "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)";
+        let verdict = |state: &mut State| {
+            state.observe(Parser::default().parse(line).next().unwrap(), Some(at(1)));
+        };
+        let when_lost = |state: &mut State| {
+            state.gpu_answered(0, Err(DriverError::GpuLost), now, at(3));
+            let gpu = state.gpus.values().next().unwrap();
+            state.recovery_action(gpu, now).map(|action| action.0)
+        };
+        let answer = |state: &mut State, action| {
+            state.gpu_asked(0, now);
+            state.gpu_answered(0, Ok(sample(Some(action))), now, at(2));
+        };
+        answer(&mut state, 2);
+        assert_eq!(when_lost(&mut state), Some(2), "the driver said it");
+        answer(&mut state, 0);
+        assert_eq!(when_lost(&mut state), None, "that it is well is no news");
+        verdict(&mut state);
+        answer(&mut state, 2);
+        assert_eq!(when_lost(&mut state), Some(2), "both said it");
+        answer(&mut state, 0);
+        state.gpu_asked(0, now);
+        verdict(&mut state);
+        state.gpu_answered(0, Ok(sample(Some(0))), now, at(2));
+        assert_eq!(
+            when_lost(&mut state),
+            Some(2),
+            "the answer may be older than the verdict"
+        );
+        state.gpu_identified(identity(0, "GPU-c", "0000:3b:00"));
+        assert_eq!(when_lost(&mut state), None, "another GPU is in its place");
+    }
+}
