@@ -99,7 +99,9 @@ impl Page<'_> {
                 successes.push((&shown.row, *group, up && success(*group, outcome)));
             }
             if let Some(listening) = state.listening.get(&shown.gpu.identity.pci) {
-                successes.push((&shown.row, Collector::NvmlEvents, *listening));
+                // Nothing is to be heard of a GPU whose driver does not come back.
+                let heard = *listening && !state.is_hung(shown.gpu, self.now);
+                successes.push((&shown.row, Collector::NvmlEvents, heard));
             }
         }
         if state.collectors.is_on(Collector::KernelLog) {
@@ -122,5 +124,35 @@ impl Page<'_> {
             .and_then(|kubelet| kubelet.asked);
         let kubelet = kubelet.map(|outcome| (Collector::PodResources, outcome));
         bus.into_iter().chain(kubelet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::exporter::state::State;
+    use crate::exporter::state::tests::{A, B, DEADLINE, at, healthy, sample};
+    use std::time::{Duration, Instant};
+
+    /// Whether a collection succeeded, of each GPU.
+    fn of(state: &State, now: Instant, collector: Collector) -> Vec<bool> {
+        let page = Page::new("a", state, now);
+        let successes = page.successes(true).into_iter();
+        let ours = successes.filter(|(_, other, _)| *other == collector);
+        ours.map(|(_, _, success)| success).collect()
+    }
+
+    #[test]
+    fn a_gpu_whose_asking_hangs_is_not_heard_either() {
+        let (mut state, now) = healthy();
+        for place in [A, B] {
+            state.listening.insert(place.parse().unwrap(), true);
+        }
+        let heard = |state: &State, now| of(state, now, Collector::NvmlEvents);
+        assert_eq!(heard(&state, now), [true, true]);
+        state.gpu_asked(0, now);
+        assert_eq!(heard(&state, now + DEADLINE), [true, true]);
+        assert_eq!(heard(&state, now + 2 * DEADLINE), [false, true]);
     }
 }
