@@ -36,17 +36,20 @@ fn a_gpu_that_the_driver_no_longer_has_is_missing_once_the_others_have_told_who_
 
 #[test]
 fn a_gpu_that_only_the_kernel_sees() {
-    let (mut state, _) = healthy();
+    let (mut state, now) = healthy();
     state.presence.kernel_sees(bus(&[A.1, B.1, C.1], &[]));
-    assert_eq!(state.unlisted(), [pci("0000:af:00")]);
+    assert_eq!(state.unlisted(now), [pci("0000:af:00")]);
     state.driver_failed(&DriverError::GpuLost);
-    assert_eq!(state.unlisted(), [pci("0000:af:00")]);
+    assert_eq!(state.unlisted(now), [pci("0000:af:00")]);
     // Before the driver was asked it is not known what it has.
     let mut fresh = State::new(collectors(), DEADLINE);
     fresh.presence.kernel_sees(bus(&[A.1, B.1, C.1], &[]));
-    assert!(fresh.unlisted().is_empty());
+    assert!(fresh.unlisted(now).is_empty());
+    fresh.driver_asked(now);
+    assert!(fresh.unlisted(now + DEADLINE).is_empty());
+    assert_eq!(fresh.unlisted(now + 2 * DEADLINE).len(), 3, "it hangs");
     fresh.driver_failed(&DriverError::Load("none".to_owned()));
-    assert_eq!(fresh.unlisted().len(), 3);
+    assert_eq!(fresh.unlisted(now).len(), 3);
 }
 
 fn bus(ours: &[&str], others: &[&str]) -> Option<BusGpus> {
@@ -115,22 +118,22 @@ fn a_missing_gpu_stays_missing_while_another_cannot_tell_who_it_is() {
 #[test]
 fn a_gpu_that_the_driver_never_had_stays_unlisted_while_another_cannot_tell_who_it_is() {
     let (mut state, now) = two_of_three(false);
-    assert_eq!(state.unlisted(), [pci("0000:af:00")]);
+    assert_eq!(state.unlisted(now), [pci("0000:af:00")]);
     state.session_began();
     state.driver_answered("570.1".to_owned(), 2);
     tell(&mut state, &[(0, A)], now);
     state.gpu_answered(1, Err(DriverError::GpuLost), now, at(3));
-    assert_eq!(state.unlisted(), [pci("0000:af:00")]);
+    assert_eq!(state.unlisted(now), [pci("0000:af:00")]);
     tell(&mut state, &[(1, C)], now);
-    assert!(state.unlisted().is_empty());
+    assert!(state.unlisted(now).is_empty());
 }
 
 #[test]
 fn a_gpu_that_has_left_the_bus_is_not_forgotten() {
-    let (mut state, _) = two_of_three(false);
+    let (mut state, now) = two_of_three(false);
     for seen in [bus(&[A.1, B.1], &[]), None] {
         state.presence.kernel_sees(seen);
-        assert_eq!(state.unlisted(), [pci(C.1)]);
+        assert_eq!(state.unlisted(now), [pci(C.1)]);
         assert_eq!(state.presence.expected(), Some(3));
         assert!(state.any_missing());
     }
@@ -146,7 +149,7 @@ fn a_gpu_that_was_handed_to_another_driver_does_not_count_until_it_is_back() {
     state.presence.kernel_sees(bus(&[A.1, B.1], &[C.1]));
     assert_eq!(shown(&state), 2);
     assert_eq!(state.presence.expected(), Some(2));
-    assert!(!state.any_missing() && state.unlisted().is_empty());
+    assert!(!state.any_missing() && state.unlisted(now).is_empty());
     state.gpu_answered(1, Err(DriverError::GpuLost), now, at(2));
     state.presence.kernel_sees(bus(&[A.1], &[B.1, C.1]));
     assert!(!state.any_lost(), "no new session would find it");

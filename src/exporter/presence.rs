@@ -4,6 +4,7 @@ use super::state::{Gpu, State};
 use crate::nvml::BusGpus;
 use crate::xid::PciAddress;
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 /// What is known of the number of GPUs beside what the driver says now.
 #[derive(Debug, Clone, Default)]
@@ -104,13 +105,18 @@ impl State {
         self.has_none_at(gpu.identity.pci)
     }
 
-    /// The GPUs that the kernel sees or has seen, that were never asked who they are, and that the driver does not have.
-    pub(super) fn unlisted(&self) -> Vec<PciAddress> {
-        let unknown = |pci: &PciAddress| !self.gpus.contains_key(pci);
-        let gone =
-            |pci: &PciAddress| (self.driver.tried && !self.driver.up) || self.has_none_at(*pci);
+    /// The GPUs that the kernel sees or has seen, that were never asked who they are, and that the driver does not have: or
+    /// none of them, while it does not answer.
+    pub(super) fn unlisted(&self, now: Instant) -> Vec<PciAddress> {
+        let does_not_answer =
+            !self.driver.up && (self.driver.tried || self.driver_error(now) == Some("hung"));
+        let gone = |pci: &PciAddress| does_not_answer || self.has_none_at(*pci);
+        self.never_identified().filter(gone).collect()
+    }
+
+    fn never_identified(&self) -> impl Iterator<Item = PciAddress> {
         let all = self.presence.should_be();
-        all.filter(|pci| unknown(pci) && gone(pci)).collect()
+        all.filter(|pci| !self.gpus.contains_key(pci))
     }
 
     /// A session ends, and with it what its indices have told: whether a GPU was missing in it stays true until that GPU
@@ -141,7 +147,8 @@ impl State {
     pub(super) fn any_missing(&self) -> bool {
         let mut gpus = (self.gpus.values()).filter(|gpu| !self.is_handed_over(gpu));
         let missing = gpus.any(|gpu| self.is_missing(gpu));
-        self.driver.up && (missing || !self.unlisted().is_empty())
+        let mut unlisted = self.never_identified();
+        self.driver.up && (missing || unlisted.any(|pci| self.has_none_at(pci)))
     }
 }
 

@@ -51,7 +51,7 @@ impl<'a> Page<'a> {
             sample: state.current(gpu, now),
         });
         let nameless = state.nameless(now).into_iter();
-        let unlisted = state.unlisted().into_iter();
+        let unlisted = state.unlisted(now).into_iter();
         Self {
             state,
             now,
