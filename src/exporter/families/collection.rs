@@ -7,6 +7,7 @@ use crate::exporter::outcome::Outcome;
 use crate::exporter::series::{Row, write};
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt;
+use std::time::Duration;
 
 families! {
     HUNG: Gauge "gpu_collect_hung" of Gpu {},
@@ -88,7 +89,12 @@ impl Page<'_> {
         let state = self.state;
         let success = |collector: Collector, outcome: &Outcome| {
             let interval = state.collectors.interval(collector);
-            outcome.success(interval, state.deadline, self.now)
+            // What is asked of a GPU is asked no more often than the GPU is.
+            let least = match collector.needs_nvml() {
+                true => state.collectors.interval(Collector::Nvml),
+                false => Duration::ZERO,
+            };
+            outcome.success(interval.max(least), state.deadline, self.now)
         };
         let mut successes = Vec::new();
         for shown in &self.gpus {
@@ -133,7 +139,7 @@ mod tests {
     use super::*;
     use crate::exporter::state::State;
     use crate::exporter::state::tests::{A, B, DEADLINE, at, healthy, sample};
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     /// Whether a collection succeeded, of each GPU.
     fn of(state: &State, now: Instant, collector: Collector) -> Vec<bool> {
@@ -141,6 +147,19 @@ mod tests {
         let successes = page.successes(true).into_iter();
         let ours = successes.filter(|(_, other, _)| *other == collector);
         ours.map(|(_, _, success)| success).collect()
+    }
+
+    #[test]
+    fn a_group_is_as_old_as_the_slower_asking_of_its_gpu_lets_it_be() {
+        let (mut state, now) = healthy();
+        let interval = Duration::from_secs(30);
+        state.collectors = state.collectors.every(Collector::Nvml, interval);
+        state.gpu_answered(0, Ok(sample(None)), now, at(1));
+        let usage = (Collector::Usage, Duration::ZERO, true);
+        state.groups_answered(0, &[usage], now, at(1));
+        let success = |later| of(&state, now + later, Collector::Usage);
+        assert_eq!(success(interval + DEADLINE), [true]);
+        assert_eq!(success(2 * interval + 2 * DEADLINE), [false]);
     }
 
     #[test]
