@@ -10,8 +10,12 @@ const BUS_LOSS_CODE: u32 = 79;
 const SAME_LOSS: SignedDuration = SignedDuration::from_secs(1);
 /// NVML and the kernel log tell of one Xid within this time.
 const SAME_EVENT: SignedDuration = SignedDuration::from_secs(1);
+/// The event of a log whose times are whole seconds happened within a second from that time on.
+const COARSE: SignedDuration = SignedDuration::from_secs(1);
 /// Events that are so close together are remembered as one burst.
 const BURST: SignedDuration = SignedDuration::from_millis(100);
+/// More bursts than can wait at the same time, unless a log tells of ever older times.
+const MOST_BURSTS: usize = 64;
 /// More pairs of GPU and code than any machine can have; what comes beyond is a log full of nonsense.
 const MOST_COUNTS: usize = 4096;
 
@@ -37,11 +41,11 @@ enum Source {
     Nvml,
 }
 
-/// What one source told of one code on one GPU and the other has not told yet.
-#[derive(Debug, Clone)]
+/// What each source told of one code on one GPU and the other has not told yet.
+#[derive(Debug, Clone, Default)]
 struct Waiting {
-    source: Source,
-    bursts: VecDeque<Burst>,
+    kernel_log: VecDeque<Burst>,
+    nvml: VecDeque<Burst>,
 }
 
 /// Events of one source that came close together: a storm needs no more memory than a single event.
@@ -53,43 +57,55 @@ struct Burst {
 }
 
 impl Waiting {
-    fn new(source: Source) -> Self {
-        Self {
-            source,
-            bursts: VecDeque::new(),
-        }
-    }
-
     /// Whether the other source has already told of this event. Each that it told is taken for one event at most.
     fn take_in(&mut self, source: Source, at: Timestamp) -> bool {
-        let far = |burst: &Burst| at.duration_since(burst.last).abs() > SAME_EVENT;
-        while self.bursts.front().is_some_and(far) {
-            self.bursts.pop_front();
+        // What is older than this line is over, but an older line that comes late ends nothing.
+        let is_over = |burst: &Burst| at.duration_since(burst.last) > SAME_EVENT + COARSE;
+        for bursts in [&mut self.kernel_log, &mut self.nvml] {
+            bursts.retain(|burst| !is_over(burst));
         }
-        if self.source != source {
-            if let Some(burst) = self.bursts.front_mut() {
-                burst.events -= 1;
-                if burst.events == 0 {
-                    self.bursts.pop_front();
-                }
-                return true;
+        let (own, other) = match source {
+            Source::KernelLog => (&mut self.kernel_log, &mut self.nvml),
+            Source::Nvml => (&mut self.nvml, &mut self.kernel_log),
+        };
+        let same = |burst: &Burst| match source {
+            Source::KernelLog => is_same_event(at, burst.last),
+            Source::Nvml => is_same_event(burst.last, at),
+        };
+        if let Some(place) = other.iter().position(same) {
+            other[place].events -= 1;
+            if other[place].events == 0 {
+                other.remove(place);
             }
-            self.source = source;
+            return true;
         }
         let together = |burst: &&mut Burst| at.duration_since(burst.first).abs() <= BURST;
-        match self.bursts.back_mut().filter(together) {
+        match own.back_mut().filter(together) {
             Some(burst) => {
                 burst.events += 1;
                 burst.last = burst.last.max(at);
             }
-            None => self.bursts.push_back(Burst {
+            None => own.push_back(Burst {
                 first: at,
                 last: at,
                 events: 1,
             }),
         }
+        if own.len() > MOST_BURSTS {
+            own.pop_front();
+        }
         false
     }
+}
+
+/// Whether both sources may have told of one event at these times.
+fn is_same_event(kernel_log: Timestamp, nvml: Timestamp) -> bool {
+    let later = nvml.duration_since(kernel_log);
+    let latest = match kernel_log.subsec_nanosecond() {
+        0 => SAME_EVENT + COARSE,
+        _ => SAME_EVENT,
+    };
+    -SAME_EVENT <= later && later <= latest
 }
 
 #[derive(Debug, Clone)]
@@ -143,6 +159,13 @@ impl Ledger {
         *self.others.entry((pci, name)).or_default() += times;
     }
 
+    /// It is this time now: what seems to be later was stamped by a clock that was ahead, and is over.
+    pub(super) fn no_later_than(&mut self, now: Timestamp) {
+        for entry in self.entries.values_mut() {
+            entry.count.last = entry.count.last.map(|last| last.min(now));
+        }
+    }
+
     /// Forgets a GPU whose place another has taken.
     pub(super) fn forget(&mut self, pci: PciAddress) {
         self.entries.retain(|(place, _), _| *place != pci);
@@ -184,7 +207,7 @@ impl Ledger {
                 events: 0,
                 last: at,
             },
-            waiting: Waiting::new(source),
+            waiting: Waiting::default(),
         });
         entry.count.last = entry.count.last.max(at);
         // What has no time is history, of which NVML tells nothing.

@@ -65,6 +65,22 @@ fn the_last_time_never_goes_back() {
 }
 
 #[test]
+fn a_time_that_turns_out_to_be_in_the_future_is_the_one_at_which_that_is_noticed() {
+    let mut ledger = Ledger::default();
+    ledger.xid(gpu(), 48, at(3_600_000));
+    ledger.xid(gpu(), 79, at(10));
+    ledger.xid(gpu(), 63, None);
+    for now in [1000, 2000] {
+        ledger.no_later_than(at(now).unwrap());
+        let last = |code| ledger.get(gpu(), code).unwrap().last;
+        assert_eq!(last(48), at(1000), "it grows old from then on");
+        assert_eq!((last(79), last(63)), (at(10), None));
+    }
+    ledger.xid(gpu(), 48, at(3000));
+    assert_eq!(ledger.get(gpu(), 48).unwrap().last, at(3000));
+}
+
+#[test]
 fn what_has_no_time_is_counted_and_takes_none_away() {
     let mut ledger = Ledger::default();
     ledger.xid(gpu(), 79, None);
@@ -124,7 +140,7 @@ fn an_xid_that_both_tell_is_one_in_either_order_and_a_repeat_is_another() {
     assert_eq!(told(&[0], &[400]), 1);
     assert_eq!(told(&[400], &[0]), 1);
     assert_eq!(told(&[0, 5000], &[400, 5400]), 2);
-    assert_eq!(told(&[0], &[1001]), 2, "that late it is another");
+    assert_eq!(told(&[1], &[1002]), 2, "that late it is another");
     assert_eq!(told(&[0, 10], &[]), 2, "two lines are two");
     assert_eq!(told(&[], &[0, 10]), 2, "two events are two");
     assert_eq!(told(&[0, 1], &[2]), 2, "each event is taken once");
@@ -137,6 +153,43 @@ fn an_xid_that_both_tell_is_one_in_either_order_and_a_repeat_is_another() {
         3,
         "another code and another GPU are others"
     );
+}
+
+#[test]
+fn a_log_of_whole_seconds_tells_of_what_happened_within_them() {
+    // Logged at 0.98 s with the time 0 s, and told by NVML a little later.
+    assert_eq!(told(&[0], &[1080]), 1);
+    assert_eq!(told(&[0], &[2000]), 1);
+    assert_eq!(told(&[0], &[2001]), 2, "that late it is another");
+    let mut ledger = Ledger::default();
+    ledger.nvml_xid(gpu(), 48, at(1900).unwrap());
+    ledger.xid(gpu(), 48, at(1000));
+    assert_eq!(ledger.get(gpu(), 48).unwrap().events, 1);
+}
+
+#[test]
+fn an_older_line_that_comes_late_parts_no_event_from_itself() {
+    let mut ledger = Ledger::default();
+    ledger.nvml_xid(gpu(), 63, at(5001).unwrap());
+    ledger.xid(gpu(), 63, at(-3_600_000));
+    ledger.xid(gpu(), 63, at(5000));
+    assert_eq!(ledger.get(gpu(), 63).unwrap().events, 2);
+    // Nor does a line from the future part those after it.
+    ledger.xid(gpu(), 63, at(3_600_000));
+    ledger.xid(gpu(), 63, at(10_000));
+    ledger.nvml_xid(gpu(), 63, at(10_001).unwrap());
+    assert_eq!(ledger.get(gpu(), 63).unwrap().events, 4);
+}
+
+#[test]
+fn a_log_of_ever_older_times_does_not_fill_the_memory() {
+    let mut ledger = Ledger::default();
+    for number in 0..1000 {
+        ledger.xid(gpu(), 48, at(-number * 1000));
+    }
+    assert_eq!(ledger.get(gpu(), 48).unwrap().events, 1000);
+    let waiting = &ledger.entries[&(gpu(), 48)].waiting;
+    assert_eq!(waiting.kernel_log.len(), MOST_BURSTS);
 }
 
 #[test]
@@ -163,7 +216,8 @@ fn a_storm_is_counted_exactly_and_needs_no_more_memory() {
         ledger.xid(gpu(), 48, at(number / 100));
     }
     let waiting = &ledger.entries[&(gpu(), 48)].waiting;
-    assert!(waiting.bursts.len() <= 12, "{}", waiting.bursts.len());
+    let bursts = waiting.kernel_log.len();
+    assert!(bursts <= 12, "{bursts}");
     for number in 0..100 {
         ledger.nvml_xid(gpu(), 48, at(1000 + number).unwrap());
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 use super::tests::{DEADLINE, at, collectors, healthy, identity, is_up, sample};
 use super::*;
+use crate::nvml::BusGpus;
 use crate::xid::Parser;
 
 fn pci(text: &str) -> PciAddress {
@@ -35,18 +36,129 @@ fn a_gpu_that_the_driver_no_longer_has_is_missing_once_the_others_have_told_who_
 
 #[test]
 fn a_gpu_that_only_the_kernel_sees() {
-    let (mut state, _) = healthy();
-    let bus = ["0000:3b:00", "0000:5e:00", "0000:af:00"].map(pci);
-    state.presence.kernel_sees(Some(bus.into()));
-    assert_eq!(state.unlisted(), [pci("0000:af:00")]);
+    let (mut state, now) = healthy();
+    state.presence.kernel_sees(bus(&[A.1, B.1, C.1], &[]));
+    assert_eq!(state.unlisted(now), [pci("0000:af:00")]);
     state.driver_failed(&DriverError::GpuLost);
-    assert_eq!(state.unlisted(), [pci("0000:af:00")]);
+    assert_eq!(state.unlisted(now), [pci("0000:af:00")]);
     // Before the driver was asked it is not known what it has.
     let mut fresh = State::new(collectors(), DEADLINE);
-    fresh.presence.kernel_sees(Some(bus.into()));
-    assert!(fresh.unlisted().is_empty());
+    fresh.presence.kernel_sees(bus(&[A.1, B.1, C.1], &[]));
+    assert!(fresh.unlisted(now).is_empty());
+    fresh.driver_asked(now);
+    assert!(fresh.unlisted(now + DEADLINE).is_empty());
+    assert_eq!(fresh.unlisted(now + 2 * DEADLINE).len(), 3, "it hangs");
     fresh.driver_failed(&DriverError::Load("none".to_owned()));
-    assert_eq!(fresh.unlisted().len(), 3);
+    assert_eq!(fresh.unlisted(now).len(), 3);
+}
+
+fn bus(ours: &[&str], others: &[&str]) -> Option<BusGpus> {
+    let places = |addresses: &[&str]| addresses.iter().copied().map(pci).collect();
+    Some(BusGpus {
+        ours: places(ours),
+        others: places(others),
+    })
+}
+
+/// A state in which the driver has two of three GPUs: one has gone from its list, or was never on it.
+fn two_of_three(third_was_there: bool) -> (State, Instant) {
+    let (mut state, now) = healthy();
+    state.presence.kernel_sees(bus(&[A.1, B.1, C.1], &[]));
+    if third_was_there {
+        state.session_began();
+        state.driver_answered("570.1".to_owned(), 3);
+        tell(&mut state, &[(0, A), (1, B), (2, C)], now);
+        state.session_began();
+        state.driver_answered("570.1".to_owned(), 2);
+        tell(&mut state, &[(0, A), (1, B)], now);
+    }
+    (state, now)
+}
+
+const A: (&str, &str) = ("GPU-a", "0000:3b:00");
+const B: (&str, &str) = ("GPU-b", "0000:5e:00");
+const C: (&str, &str) = ("GPU-c", "0000:af:00");
+
+fn tell(state: &mut State, gpus: &[(u32, (&str, &str))], now: Instant) {
+    for (index, (uuid, pci)) in gpus {
+        state.gpu_asked(*index, now);
+        state.gpu_identified(identity(*index, uuid, pci));
+        state.gpu_answered(*index, Ok(sample(Some(0))), now, at(1));
+    }
+}
+
+fn is_missing(state: &State, (uuid, _): (&str, &str)) -> bool {
+    let mut gpus = state.gpus.values();
+    let gpu = gpus.find(|gpu| gpu.identity.uuid == uuid).unwrap();
+    state.is_missing(gpu)
+}
+
+#[test]
+fn a_missing_gpu_stays_missing_while_another_cannot_tell_who_it_is() {
+    let (mut state, now) = two_of_three(true);
+    assert!(is_missing(&state, C) && !is_missing(&state, B));
+    for _ in 0..2 {
+        // The second is lost, and is looked for in a new session, where it cannot be asked who it is.
+        state.gpu_answered(1, Err(DriverError::GpuLost), now, at(2));
+        state.session_began();
+        state.driver_answered("570.1".to_owned(), 2);
+        tell(&mut state, &[(0, A)], now);
+        state.gpu_answered(1, Err(DriverError::GpuLost), now, at(3));
+        assert!(is_missing(&state, C) && !is_missing(&state, B));
+    }
+    state.driver_failed(&DriverError::GpuLost);
+    assert!(is_missing(&state, C), "no driver is no sign of it");
+    state.session_began();
+    state.driver_answered("570.1".to_owned(), 3);
+    tell(&mut state, &[(0, A), (2, C)], now);
+    assert!(!is_missing(&state, C));
+    assert!(is_up(&state, "GPU-c", now));
+}
+
+#[test]
+fn a_gpu_that_the_driver_never_had_stays_unlisted_while_another_cannot_tell_who_it_is() {
+    let (mut state, now) = two_of_three(false);
+    assert_eq!(state.unlisted(now), [pci("0000:af:00")]);
+    state.session_began();
+    state.driver_answered("570.1".to_owned(), 2);
+    tell(&mut state, &[(0, A)], now);
+    state.gpu_answered(1, Err(DriverError::GpuLost), now, at(3));
+    assert_eq!(state.unlisted(now), [pci("0000:af:00")]);
+    tell(&mut state, &[(1, C)], now);
+    assert!(state.unlisted(now).is_empty());
+}
+
+#[test]
+fn a_gpu_that_has_left_the_bus_is_not_forgotten() {
+    let (mut state, now) = two_of_three(false);
+    for seen in [bus(&[A.1, B.1], &[]), None] {
+        state.presence.kernel_sees(seen);
+        assert_eq!(state.unlisted(now), [pci(C.1)]);
+        assert_eq!(state.presence.expected(), Some(3));
+        assert!(state.any_missing());
+    }
+}
+
+#[test]
+fn a_gpu_that_was_handed_to_another_driver_does_not_count_until_it_is_back() {
+    let (mut state, now) = two_of_three(true);
+    let shown = |state: &State| {
+        let gpus = state.gpus.values().filter(|gpu| !state.is_handed_over(gpu));
+        gpus.count()
+    };
+    state.presence.kernel_sees(bus(&[A.1, B.1], &[C.1]));
+    assert_eq!(shown(&state), 2);
+    assert_eq!(state.presence.expected(), Some(2));
+    assert!(!state.any_missing() && state.unlisted(now).is_empty());
+    state.gpu_answered(1, Err(DriverError::GpuLost), now, at(2));
+    state.presence.kernel_sees(bus(&[A.1], &[B.1, C.1]));
+    assert!(!state.any_lost(), "no new session would find it");
+    state.session_began();
+    state.driver_answered("570.1".to_owned(), 3);
+    tell(&mut state, &[(0, A), (1, B), (2, C)], now);
+    assert_eq!(shown(&state), 3, "the driver says it before the bus does");
+    assert!(is_up(&state, "GPU-c", now));
+    assert_eq!(state.presence.expected(), Some(3));
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod series;
 mod state;
 mod switches;
 mod told;
+mod verdicts;
 mod worker;
 
 use crate::http::{self, Exposition, Limits, Parts, Router, Server, StatusCode, WebConfig};

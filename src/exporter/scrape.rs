@@ -4,6 +4,7 @@ use super::collectors::Collector;
 use super::families::{Page, log};
 use super::state::State;
 use crate::kmsg::Counters;
+use jiff::Timestamp;
 use prometheus_client::collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt;
@@ -21,6 +22,7 @@ pub(super) struct NodeCollector {
 
 impl collector::Collector for NodeCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        super::sampler::lock(&self.state).no_later_than(Timestamp::now());
         self.encode_at(encoder, Instant::now())
     }
 }
@@ -59,5 +61,42 @@ impl NodeCollector {
             log::write_all(&mut encoder, &page.row, &self.log)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::exporter::Collectors;
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
+    use std::time::Duration;
+
+    /// A page of the state, now.
+    fn page(state: State) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(NodeCollector {
+            node: "a".to_owned(),
+            state: Arc::new(Mutex::new(state)),
+            log: Arc::default(),
+        }));
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        text
+    }
+
+    #[test]
+    fn no_page_tells_of_the_future() {
+        let mut state = State::new(Collectors::default(), Duration::from_secs(5));
+        let ahead = Timestamp::now() + Duration::from_secs(3600);
+        let pci = "0000:3b:00".parse().unwrap();
+        state.driver_answered("570.1".to_owned(), 0);
+        state.ledger.xid(pci, 79, Some(ahead));
+        let page = page(state);
+        let family = "gpu_xid_last_timestamp_seconds{";
+        let line = page.lines().find(|line| line.starts_with(family));
+        let value: f64 = line.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
+        assert!(value < ahead.as_duration().as_secs_f64() - 1800.0);
     }
 }

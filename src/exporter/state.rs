@@ -6,9 +6,10 @@ use super::ledger::Ledger;
 use super::outcome::Outcome;
 use super::presence::{LetGo, Presence};
 use super::switches::Switches;
+use super::verdicts::Verdicts;
 use super::worker::Asked;
 use crate::nvml::{DriverError, Identity, Sample};
-use crate::xid::{PciAddress, RecoveryAction};
+use crate::xid::PciAddress;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -42,8 +43,8 @@ pub(super) struct Gpu {
 pub(super) struct Asking {
     /// Since when a call is under way.
     since: Option<Instant>,
-    /// When the asking began that it is a part of.
-    began: Option<Instant>,
+    /// When the asking began that it is a part of, and how many verdicts the log had told by then.
+    began: Option<(Instant, u64)>,
     /// The GPU that the index was last seen to be.
     pub(super) pci: Option<PciAddress>,
 }
@@ -86,8 +87,8 @@ pub(super) struct State {
     pub(super) kubelet: Option<Kubelet>,
     /// UUIDs that the kernel log tells.
     pub(super) logged_uuids: BTreeMap<PciAddress, String>,
-    /// What the last Xid 154 said, for GPUs that the driver can say nothing of.
-    pub(super) verdicts: BTreeMap<PciAddress, RecoveryAction>,
+    /// What each GPU was last said to need, for while the driver can say nothing of it.
+    pub(super) verdicts: Verdicts,
     /// How many GPUs there should be.
     pub(super) presence: Presence,
     /// Whether the driver is let go on request.
@@ -116,7 +117,7 @@ impl State {
             ledger: Ledger::default(),
             kubelet: None,
             logged_uuids: BTreeMap::new(),
-            verdicts: BTreeMap::new(),
+            verdicts: Verdicts::default(),
             presence: Presence::default(),
             let_go: LetGo::No,
             sessions: 0,
@@ -154,6 +155,7 @@ impl State {
 
     /// It ended badly.
     pub(super) fn driver_failed(&mut self, error: &DriverError) {
+        self.remember_missing();
         self.let_go = LetGo::No;
         self.driver = DriverState {
             tried: true,
@@ -177,7 +179,7 @@ impl State {
     pub(super) fn gpu_asked(&mut self, index: u32, now: Instant) {
         let asking = self.asking.entry(index).or_default();
         asking.since = Some(now);
-        asking.began = Some(now);
+        asking.began = Some((now, self.verdicts.told()));
     }
 
     /// The same asking goes on with the next group of calls: the deadline is for each.
@@ -190,23 +192,28 @@ impl State {
     pub(super) fn gpu_asked_once(&mut self, index: u32, now: Instant) {
         let asking = self.asking.entry(index).or_default();
         asking.since.get_or_insert(now);
-        asking.began.get_or_insert(now);
+        asking.began.get_or_insert((now, self.verdicts.told()));
     }
 
     /// The driver told who the GPU at an index is.
     pub(super) fn gpu_identified(&mut self, identity: Identity) {
         let pci = identity.pci;
         self.nameless.remove(&identity.index);
+        self.presence.driver_has_one_at(pci);
         self.asking.entry(identity.index).or_default().pci = Some(pci);
         // A GPU that was moved to another place leaves nothing behind at the old one.
-        self.gpus
-            .retain(|place, gpu| *place == pci || gpu.identity.uuid != identity.uuid);
+        self.gpus.retain(|place, gpu| {
+            let was_there = *place != pci && gpu.identity.uuid == identity.uuid;
+            if was_there {
+                self.presence.moved_from(*place);
+            }
+            !was_there
+        });
         match self.gpus.get_mut(&pci) {
             Some(gpu) if gpu.identity.uuid == identity.uuid => gpu.identity = identity,
             before => {
                 if before.is_some() {
-                    self.ledger.forget(pci);
-                    self.verdicts.remove(&pci);
+                    self.replaced(pci, &identity.uuid);
                 }
                 let gpu = Gpu {
                     identity,
@@ -230,10 +237,8 @@ impl State {
     ) {
         let asking = self.asking.entry(index).or_default();
         asking.since = None;
-        let took = asking
-            .began
-            .take()
-            .map_or(Duration::ZERO, |since| now.duration_since(since));
+        let (began, told) = (asking.began.take()).unwrap_or((now, self.verdicts.told()));
+        let took = now.duration_since(began);
         // An index that cannot be asked who it is now is the GPU that it was; of several, the one that did not answer before.
         let pci = asking.pci.or_else(|| {
             let before = self.gpus.values().filter(|gpu| gpu.identity.index == index);
@@ -267,9 +272,8 @@ impl State {
                     .entry((failure.call, failure.code))
                     .or_default() += 1;
             }
-            if sample.recovery_action.is_some() {
-                // From here on the driver itself tells.
-                self.verdicts.remove(&gpu.identity.pci);
+            if let Some(action) = sample.recovery_action {
+                self.verdicts.driver_says(gpu.identity.pci, action, told);
             }
         }
         if let (Health::Up(sample), Health::Up(before)) = (&mut health, &mut gpu.health) {
@@ -302,6 +306,7 @@ impl State {
 
     /// The index is another GPU's now, perhaps: the next asking says whose.
     pub(super) fn session_began(&mut self) {
+        self.remember_missing();
         self.sessions += 1;
         for asking in self.asking.values_mut() {
             asking.pci = None;
@@ -310,7 +315,8 @@ impl State {
 
     /// Whether a GPU that the driver once had is lost, so that only a new session can find it again.
     pub(super) fn any_lost(&self) -> bool {
-        self.gpus.values().any(|gpu| gpu.health == Health::Lost)
+        let mut gpus = (self.gpus.values()).filter(|gpu| !self.is_handed_over(gpu));
+        gpus.any(|gpu| gpu.health == Health::Lost)
             || self.nameless.values().any(|health| *health == Health::Lost)
     }
 
@@ -370,13 +376,6 @@ impl State {
             _ => None,
         }
     }
-
-    /// What the GPU needs: as the driver says now, else as it last said in the log.
-    pub(super) fn recovery_action(&self, gpu: &Gpu, now: Instant) -> Option<RecoveryAction> {
-        self.current(gpu, now)
-            .and_then(|sample| sample.recovery_action)
-            .or_else(|| self.verdicts.get(&gpu.identity.pci).copied())
-    }
 }
 
 #[cfg(test)]
@@ -384,4 +383,4 @@ impl State {
 mod missing_tests;
 #[cfg(test)]
 #[path = "state_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -1,17 +1,18 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 use super::*;
 use crate::nvml::Usage;
-use crate::nvml::{Event, UNKNOWN_XID};
-use crate::xid::Parser;
+use crate::xid::RecoveryAction;
 
+pub(in crate::exporter) const A: &str = "0000:3b:00";
+pub(in crate::exporter) const B: &str = "0000:5e:00";
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
-pub(super) const DEADLINE: Duration = Duration::from_secs(5);
+pub(in crate::exporter) const DEADLINE: Duration = Duration::from_secs(5);
 
-pub(super) fn collectors() -> Collectors {
+pub(in crate::exporter) fn collectors() -> Collectors {
     Collectors::default().every(Collector::Nvml, INTERVAL)
 }
 
-pub(super) fn identity(index: u32, uuid: &str, pci: &str) -> Identity {
+pub(in crate::exporter) fn identity(index: u32, uuid: &str, pci: &str) -> Identity {
     Identity {
         index,
         uuid: uuid.to_owned(),
@@ -23,11 +24,11 @@ pub(super) fn identity(index: u32, uuid: &str, pci: &str) -> Identity {
     }
 }
 
-pub(super) fn at(seconds: i64) -> Timestamp {
+pub(in crate::exporter) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + seconds).unwrap()
 }
 
-pub(super) fn sample(action: Option<u32>) -> Sample {
+pub(in crate::exporter) fn sample(action: Option<u32>) -> Sample {
     Sample {
         recovery_action: action.map(RecoveryAction),
         ..Sample::default()
@@ -35,11 +36,11 @@ pub(super) fn sample(action: Option<u32>) -> Sample {
 }
 
 /// A state with two healthy GPUs, and the moment at which it is so.
-pub(super) fn healthy() -> (State, Instant) {
+pub(in crate::exporter) fn healthy() -> (State, Instant) {
     let now = Instant::now();
     let mut state = State::new(collectors(), DEADLINE);
     state.driver_answered("570.1".to_owned(), 2);
-    for (index, uuid, pci) in [(0, "GPU-a", "0000:3b:00"), (1, "GPU-b", "0000:5e:00")] {
+    for (index, uuid, pci) in [(0, "GPU-a", A), (1, "GPU-b", B)] {
         state.gpu_asked(index, now);
         state.gpu_identified(identity(index, uuid, pci));
         state.gpu_answered(index, Ok(sample(Some(0))), now, at(0));
@@ -267,37 +268,6 @@ fn a_gpu_in_another_place_is_not_two() {
 }
 
 #[test]
-fn the_log_tells_the_verdict_only_while_the_driver_cannot() {
-    let (mut state, now) = healthy();
-    let line = "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)";
-    state.observe(Parser::default().parse(line).next().unwrap(), Some(at(1)));
-    let action = |state: &State, now| {
-        let gpu = state.gpus.values().next().unwrap();
-        state.recovery_action(gpu, now).map(|action| action.0)
-    };
-    assert_eq!(
-        action(&state, now),
-        Some(0),
-        "the driver's own answer is newer"
-    );
-    state.gpu_answered(0, Err(DriverError::GpuLost), now, at(2));
-    assert_eq!(action(&state, now), Some(2));
-    state.gpu_answered(0, Ok(sample(Some(0))), now, at(3));
-    state.gpu_answered(0, Err(DriverError::GpuLost), now, at(4));
-    assert_eq!(
-        action(&state, now),
-        None,
-        "an old verdict does not come back"
-    );
-    state.observe(Parser::default().parse(line).next().unwrap(), None);
-    assert_eq!(
-        action(&state, now),
-        None,
-        "one that may be of an earlier boot is none"
-    );
-}
-
-#[test]
 fn what_was_not_asked_for_this_time_stays_as_it_was_until_the_gpu_is_lost() {
     let (mut state, now) = healthy();
     let power = |state: &State| {
@@ -319,27 +289,6 @@ fn what_was_not_asked_for_this_time_stays_as_it_was_until_the_gpu_is_lost() {
     state.gpu_answered(0, Err(DriverError::GpuLost), now, at(3));
     state.gpu_answered(0, Ok(sample(Some(0))), now, at(4));
     assert_eq!(power(&state), None);
-}
-
-#[test]
-fn an_xid_without_a_number_is_left_to_the_log_while_that_is_read() {
-    let (mut state, _) = healthy();
-    let pci = "0000:3b:00".parse().unwrap();
-    let xid = |code| Event::Xid {
-        code,
-        gpu_instance: None,
-        compute_instance: None,
-    };
-    state.gpu_event(pci, xid(UNKNOWN_XID), at(0), true);
-    assert_eq!(state.ledger.seen().count(), 0);
-    state.gpu_event(pci, xid(UNKNOWN_XID), at(0), false);
-    state.gpu_event(pci, xid(79), at(0), true);
-    state.gpu_event(pci, Event::Other("gpu_unavailable"), at(0), true);
-    let seen: Vec<u32> = state.ledger.seen().map(|(_, code, _)| code).collect();
-    assert_eq!(seen, [79, UNKNOWN_XID]);
-    assert_eq!(state.ledger.told(), [("kernel_log", 0), ("nvml", 3)]);
-    let others: Vec<_> = state.ledger.others(pci).collect();
-    assert_eq!(others, [("gpu_unavailable", 1)]);
 }
 
 #[test]

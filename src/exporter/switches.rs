@@ -51,6 +51,13 @@ impl Switches {
         count.last = count.last.max(at);
     }
 
+    /// It is this time now: what seems to be later was stamped by a clock that was ahead, and is over.
+    pub(super) fn no_later_than(&mut self, now: Timestamp) {
+        for count in self.counts.values_mut() {
+            count.last = count.last.map(|last| last.min(now));
+        }
+    }
+
     /// Everything that was seen, by switch and code.
     pub(super) fn seen(&self) -> impl Iterator<Item = (SxidKey, SxidCount)> {
         self.counts.iter().map(|(key, count)| (*key, *count))
@@ -83,5 +90,10 @@ mod tests {
         let (key, count) = seen[0];
         assert_eq!((key.code, key.class), (12020, SxidClass::Fatal));
         assert_eq!((count.events, count.last), (2, at(200)));
+        // A clock that was ahead.
+        for seconds in [150, 160] {
+            switches.no_later_than(at(seconds).unwrap());
+            assert_eq!(switches.seen().next().unwrap().1.last, at(150));
+        }
     }
 }

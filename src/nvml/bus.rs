@@ -12,6 +12,15 @@ const GPU_CLASSES: [&str; 2] = ["0x0300", "0x0302"];
 /// Whose device it is where this driver has it; without a driver it is one that the driver failed to start.
 const OURS: &str = "nvidia";
 
+/// The GPUs on the bus.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BusGpus {
+    /// Those that the driver has or should have.
+    pub ours: BTreeSet<PciAddress>,
+    /// Those that were handed to another driver, for example to a virtual machine with `vfio-pci`.
+    pub others: BTreeSet<PciAddress>,
+}
+
 /// The PCI devices of this machine, as sysfs shows them (Documentation/ABI/testing/sysfs-bus-pci).
 #[derive(Debug, Clone)]
 pub struct PciBus {
@@ -27,37 +36,38 @@ impl PciBus {
         }
     }
 
-    /// The GPUs that the driver should have. One that was handed to another driver, for example to a virtual machine with
-    /// `vfio-pci`, is not among them.
+    /// The GPUs, by whose they are.
     ///
     /// # Errors
     ///
     /// The devices cannot be listed. One that goes away meanwhile is passed over.
-    pub fn gpus(&self) -> io::Result<BTreeSet<PciAddress>> {
-        let mut found = BTreeSet::new();
+    pub fn gpus(&self) -> io::Result<BusGpus> {
+        let mut found = BusGpus::default();
         for device in std::fs::read_dir(&self.devices)? {
             let device = device?;
             let address = device.file_name();
             let Some(address) = address.to_str().and_then(|name| name.parse().ok()) else {
                 continue;
             };
-            if is_ours(&device.path()) {
-                found.insert(address);
+            if is_gpu(&device.path()) {
+                let gpus = match is_ours(&device.path()) {
+                    true => &mut found.ours,
+                    false => &mut found.others,
+                };
+                gpus.insert(address);
             }
         }
         Ok(found)
     }
 }
 
-fn is_ours(device: &Path) -> bool {
+fn is_gpu(device: &Path) -> bool {
     let read = |file: &str| std::fs::read_to_string(device.join(file)).unwrap_or_default();
-    if read("vendor").trim() != NVIDIA {
-        return false;
-    }
     let class = read("class");
-    if !GPU_CLASSES.iter().any(|gpu| class.starts_with(gpu)) {
-        return false;
-    }
+    read("vendor").trim() == NVIDIA && GPU_CLASSES.iter().any(|gpu| class.starts_with(gpu))
+}
+
+fn is_ours(device: &Path) -> bool {
     match std::fs::read_link(device.join("driver")) {
         Ok(driver) => driver.file_name().is_some_and(|name| name == OURS),
         Err(_) => true,
@@ -100,8 +110,11 @@ mod tests {
         );
         device(root, "0000:00:02.0", "0x8086", "0x030000", Some("i915"));
         let gpus = PciBus::new(root).gpus().unwrap();
-        let names: Vec<_> = gpus.iter().map(ToString::to_string).collect();
-        assert_eq!(names, ["0000:3b:00", "0000:5e:00"]);
+        let names = |gpus: &BTreeSet<PciAddress>| -> Vec<_> {
+            gpus.iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(names(&gpus.ours), ["0000:3b:00", "0000:5e:00"]);
+        assert_eq!(names(&gpus.others), ["0000:af:00"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::exporter::outcome::Outcome;
 use crate::exporter::series::{Row, write};
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt;
+use std::time::Duration;
 
 families! {
     HUNG: Gauge "gpu_collect_hung" of Gpu {},
@@ -88,7 +89,12 @@ impl Page<'_> {
         let state = self.state;
         let success = |collector: Collector, outcome: &Outcome| {
             let interval = state.collectors.interval(collector);
-            outcome.success(interval, state.deadline, self.now)
+            // What is asked of a GPU is asked no more often than the GPU is.
+            let least = match collector.needs_nvml() {
+                true => state.collectors.interval(Collector::Nvml),
+                false => Duration::ZERO,
+            };
+            outcome.success(interval.max(least), state.deadline, self.now)
         };
         let mut successes = Vec::new();
         for shown in &self.gpus {
@@ -99,7 +105,9 @@ impl Page<'_> {
                 successes.push((&shown.row, *group, up && success(*group, outcome)));
             }
             if let Some(listening) = state.listening.get(&shown.gpu.identity.pci) {
-                successes.push((&shown.row, Collector::NvmlEvents, *listening));
+                // Nothing is to be heard of a GPU whose driver does not come back.
+                let heard = *listening && !state.is_hung(shown.gpu, self.now);
+                successes.push((&shown.row, Collector::NvmlEvents, heard));
             }
         }
         if state.collectors.is_on(Collector::KernelLog) {
@@ -122,5 +130,48 @@ impl Page<'_> {
             .and_then(|kubelet| kubelet.asked);
         let kubelet = kubelet.map(|outcome| (Collector::PodResources, outcome));
         bus.into_iter().chain(kubelet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::exporter::state::State;
+    use crate::exporter::state::tests::{A, B, DEADLINE, at, healthy, sample};
+    use std::time::Instant;
+
+    /// Whether a collection succeeded, of each GPU.
+    fn of(state: &State, now: Instant, collector: Collector) -> Vec<bool> {
+        let page = Page::new("a", state, now);
+        let successes = page.successes(true).into_iter();
+        let ours = successes.filter(|(_, other, _)| *other == collector);
+        ours.map(|(_, _, success)| success).collect()
+    }
+
+    #[test]
+    fn a_group_is_as_old_as_the_slower_asking_of_its_gpu_lets_it_be() {
+        let (mut state, now) = healthy();
+        let interval = Duration::from_secs(30);
+        state.collectors = state.collectors.every(Collector::Nvml, interval);
+        state.gpu_answered(0, Ok(sample(None)), now, at(1));
+        let usage = (Collector::Usage, Duration::ZERO, true);
+        state.groups_answered(0, &[usage], now, at(1));
+        let success = |later| of(&state, now + later, Collector::Usage);
+        assert_eq!(success(interval + DEADLINE), [true]);
+        assert_eq!(success(2 * interval + 2 * DEADLINE), [false]);
+    }
+
+    #[test]
+    fn a_gpu_whose_asking_hangs_is_not_heard_either() {
+        let (mut state, now) = healthy();
+        for place in [A, B] {
+            state.listening.insert(place.parse().unwrap(), true);
+        }
+        let heard = |state: &State, now| of(state, now, Collector::NvmlEvents);
+        assert_eq!(heard(&state, now), [true, true]);
+        state.gpu_asked(0, now);
+        assert_eq!(heard(&state, now + DEADLINE), [true, true]);
+        assert_eq!(heard(&state, now + 2 * DEADLINE), [false, true]);
     }
 }

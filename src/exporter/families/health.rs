@@ -9,7 +9,7 @@ use std::fmt;
 
 families! {
     UP: Gauge "gpu_up" of Gpu {},
-        "Whether the driver answers for this GPU: 1 with a fresh good sample, 0 when it is lost, fails or hangs, or when the kernel sees it and the driver does not have it.",
+        "Whether the driver answers for this GPU: 1 with a fresh good sample, 0 when it is lost, fails or hangs, or when the kernel has seen it and the driver does not have it.",
         from "every call for the GPU",
         example "gpu_up == 0";
     LOST: Gauge "gpu_lost" of Gpu {},
@@ -21,7 +21,7 @@ families! {
         from "nvmlDeviceGetSerial, nvmlDeviceGetVbiosVersion",
         example "gpu_up * on (node, UUID) group_left (serial) gpu_info";
     RECOVERY_ACTION: Gauge "gpu_recovery_action" of Gpu {},
-        "What this GPU needs, as the driver says: 0 nothing, 1 GPU reset, 2 node reboot, 3 drain peer-to-peer, 4 drain and reset, 5 recover IMEX domain, 6 bus reset, 7 system reboot. Where NVML does not tell, from the last Xid 154.",
+        "What this GPU needs, as the driver says: 0 nothing, 1 GPU reset, 2 node reboot, 3 drain peer-to-peer, 4 drain and reset, 5 recover IMEX domain, 6 bus reset, 7 system reboot. Where NVML does not tell, what it last told if that was not 0, or the last Xid 154.",
         from "field 230; Xid 154",
         example "gpu_recovery_action > 0";
     PERSISTENCE: Gauge "gpu_persistence_mode" of Gpu {},

@@ -44,13 +44,14 @@ struct Shown<'a> {
 
 impl<'a> Page<'a> {
     pub(super) fn new(node: &'a str, state: &'a State, now: Instant) -> Self {
-        let gpus = state.gpus.values().map(|gpu| Shown {
+        let gpus = (state.gpus.values()).filter(|gpu| !state.is_handed_over(gpu));
+        let gpus = gpus.map(|gpu| Shown {
             gpu,
             row: Row::gpu(node, gpu),
             sample: state.current(gpu, now),
         });
         let nameless = state.nameless(now).into_iter();
-        let unlisted = state.unlisted().into_iter();
+        let unlisted = state.unlisted(now).into_iter();
         Self {
             state,
             now,

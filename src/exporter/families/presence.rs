@@ -8,7 +8,7 @@ use std::fmt;
 
 families! {
     EXPECTED: Gauge "gpu_expected" of Node {},
-        "GPUs that there should be: as configured, else the most that the driver has had or the kernel sees.",
+        "GPUs that there should be: as configured, else the most that the driver has had or the kernel has seen, without those that were given to another driver since.",
         from "--expected-gpus, nvmlDeviceGetCount_v2, sysfs",
         example "gpu_present < gpu_expected";
     PRESENT: Gauge "gpu_present" of Node {},
