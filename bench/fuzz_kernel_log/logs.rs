@@ -195,13 +195,13 @@ fn entry(random: &mut ChaCha8Rng, log: &mut Vec<u8>, expected: &mut Vec<Expected
     let mut fields = [
         message_field,
         format!("_TRANSPORT={transport}\n").into_bytes(),
-        format!("__REALTIME_TIMESTAMP={}\n", random.random::<i64>()).into_bytes(),
         format!("__MONOTONIC_TIMESTAMP={}\n", random.random::<u32>()).into_bytes(),
         format!("_SOURCE_MONOTONIC_TIMESTAMP={}\n", random.random::<i64>()).into_bytes(),
         b"PRIORITY=4\n".to_vec(),
     ];
     fields.shuffle(random);
-    log.extend(format!("__CURSOR=s={}\n", random.random::<u64>()).bytes());
+    let (cursor, at) = (random.random::<u64>(), random.random::<i64>());
+    log.extend(format!("__CURSOR=s={cursor}\n__REALTIME_TIMESTAMP={at}\n").bytes());
     fields.iter().for_each(|field| log.extend(field));
     log.push(b'\n');
     if *transport != "kernel" {

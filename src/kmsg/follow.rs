@@ -1,18 +1,19 @@
 //! Reading a kernel log as it grows, on a thread of its own.
 
-use super::journal::{self, Taken};
+use super::former::Former;
+use super::lines::Lines;
 use super::place::Place;
-use super::record::Line;
+use super::record::{Line, Stamp};
 use super::time::{Origin, event_time, uptime};
 use super::wait::Growth;
 use jiff::Timestamp;
-use memchr::memchr;
+use std::cell::Cell;
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How often it is looked whether to stop, while nothing can be read.
 const POLL: Duration = Duration::from_millis(20);
@@ -21,10 +22,8 @@ const POLL: Duration = Duration::from_millis(20);
 const CHECK: Duration = Duration::from_millis(500);
 /// The kernel refuses a read of `/dev/kmsg` into less than one record, which is at most 8 KiB.
 const BUFFER: usize = 32 * 1024;
-/// A line longer than this is no kernel message, and is cut.
-const LONGEST_LINE: usize = 32 * 1024;
-/// What is kept of an entry that is passed over, for the beginning of the next may be cut: more than that is long.
-const KEPT: usize = 16;
+/// A file's times are those of the kernel's last tick, which may be so long ago.
+const TICK: Duration = Duration::from_millis(20);
 /// The error number of a reader that was too slow: the kernel has overwritten records.
 const EPIPE: i32 = 32;
 /// Linux's flag (the same on every machine that has GPUs) for a read that says when there is nothing more, instead of
@@ -54,14 +53,27 @@ pub struct Entry<'a> {
     /// The line.
     pub line: Line<'a>,
     origin: Origin,
+    newest: &'a Cell<u64>,
 }
 
-impl Entry<'_> {
+impl<'a> Entry<'a> {
+    pub(super) fn new(line: Line<'a>, origin: Origin, newest: &'a Cell<u64>) -> Self {
+        Self {
+            line,
+            origin,
+            newest,
+        }
+    }
+
     /// When the line was logged; `None` where it was there before and does not tell. Asks the clocks, so it is for lines
     /// that matter.
     #[must_use]
     pub fn time(&self) -> Option<Timestamp> {
-        event_time(self.line.stamp(), self.origin, Timestamp::now(), uptime)
+        let stamp = self.line.stamp();
+        if let Stamp::SinceBoot(microseconds) = stamp {
+            self.newest.set(self.newest.get().max(microseconds));
+        }
+        event_time(stamp, self.origin, Timestamp::now(), uptime)
     }
 }
 
@@ -69,12 +81,13 @@ impl Entry<'_> {
 #[derive(Debug)]
 pub struct KernelLog {
     path: PathBuf,
-    last_sequence: Option<u64>,
-    after_record: bool,
-    /// Whether everything has been read that was there when it was first looked: what comes now is new.
-    live: bool,
-    /// Whether the rest of a journal's entry that is too long to keep is being passed over.
-    passing_over: bool,
+    lines: Lines,
+    /// The file that was read before, if it was replaced just now.
+    former: Option<Former>,
+    /// When it was last looked, and what was found was what is known.
+    looked: Option<SystemTime>,
+    /// Whether the file is opened again because it was emptied: what it holds now was written since.
+    emptied: bool,
     /// How far a file was read, so that one that is opened again is not counted again.
     place: Option<Place>,
     /// The failure that was logged last, so that it is said once and not at each try.
@@ -82,8 +95,10 @@ pub struct KernelLog {
 }
 
 enum Ended {
-    /// The file was replaced or cut; it is to be opened again.
+    /// Another file has taken its place.
     Replaced,
+    /// The file was cut; it is to be opened again.
+    Emptied,
     Stopped,
     Failed(std::io::Error),
 }
@@ -94,10 +109,10 @@ impl KernelLog {
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
-            last_sequence: None,
-            after_record: false,
-            live: false,
-            passing_over: false,
+            lines: Lines::default(),
+            former: None,
+            looked: None,
+            emptied: false,
             place: None,
             said: None,
         }
@@ -110,7 +125,9 @@ impl KernelLog {
         stopped: impl Fn() -> bool,
         mut each: impl FnMut(Entry<'_>),
     ) {
+        let _closed = ClosedAtEnd(counters);
         while !stopped() {
+            let looked = SystemTime::now();
             let ended = match open(&self.path) {
                 Ok(file) => {
                     counters.open.store(true, Ordering::Relaxed);
@@ -119,17 +136,20 @@ impl KernelLog {
                 Err(error) => {
                     // What is not there holds no history.
                     if error.kind() == ErrorKind::NotFound {
+                        self.looked = Some(looked);
                         self.catch_up(counters);
                     }
+                    self.read_former(counters, &mut each);
                     Ended::Failed(error)
                 }
             };
             counters.open.store(false, Ordering::Relaxed);
             match ended {
                 Ended::Stopped => return,
-                Ended::Replaced => {
+                Ended::Replaced => {}
+                Ended::Emptied => {
                     self.place = None;
-                    self.passing_over = false;
+                    self.emptied = true;
                 }
                 Ended::Failed(error) => {
                     counters.errors.fetch_add(1, Ordering::Relaxed);
@@ -160,13 +180,8 @@ impl KernelLog {
             return Ended::Failed(ErrorKind::IsADirectory.into());
         }
         let mut buffer = vec![0; BUFFER];
-        let mut partial = Vec::new();
-        let mut place = (metadata.is_file()).then(|| {
-            let before = self.place.take();
-            before
-                .filter(|place| place.is_in(&file, &metadata))
-                .unwrap_or_else(|| Place::start(&metadata))
-        });
+        let mut place = (metadata.is_file()).then(|| self.place_in(&file, &metadata));
+        self.looked = Some(SystemTime::now());
         let mut position = place.as_ref().map_or(0, Place::position);
         if position > 0
             && let Err(error) = file.seek(SeekFrom::Start(position))
@@ -180,12 +195,13 @@ impl KernelLog {
             if stopped() {
                 break Ended::Stopped;
             }
+            self.read_former(counters, each);
             // Looked before each read: what was emptied and written anew may by now be as long as before, or longer.
             if place
                 .as_ref()
                 .is_some_and(|place| place.was_cut(&file, position))
             {
-                break Ended::Replaced;
+                break Ended::Emptied;
             }
             let read = match file.read(&mut buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
@@ -204,8 +220,13 @@ impl KernelLog {
                     }
                     if checked.elapsed() >= CHECK {
                         checked = Instant::now();
-                        if was_replaced(&self.path, &metadata) {
-                            break Ended::Replaced;
+                        let there = is_there(&self.path, &metadata);
+                        counters.open.store(there.is_some(), Ordering::Relaxed);
+                        match there {
+                            Some(true) => self.looked = Some(SystemTime::now()),
+                            Some(false) => break Ended::Replaced,
+                            // Removed, and perhaps soon there again: what is open is still read until then.
+                            None => {}
                         }
                     }
                     // Told of something, and yet there is nothing, as with /dev/null.
@@ -221,8 +242,7 @@ impl KernelLog {
                         place.learn(position, read);
                     }
                     position += length as u64;
-                    partial.extend_from_slice(read);
-                    let rest = self.take_lines(&mut partial, device, counters, each);
+                    let rest = self.lines.take(read, device, counters, each);
                     if let (Some(place), Some(rest)) = (&mut place, rest) {
                         place.advance(position.saturating_sub(rest as u64));
                     }
@@ -234,113 +254,52 @@ impl KernelLog {
             }
         };
         self.place = place;
+        if matches!(ended, Ended::Replaced) {
+            self.former = Some(Former::new(file, self.lines.clone()));
+        }
         ended
     }
 
+    /// Where to read on in a file that was opened.
+    fn place_in(&mut self, file: &File, metadata: &Metadata) -> Place {
+        let emptied = std::mem::take(&mut self.emptied);
+        let before = self.place.take();
+        let known = before
+            .filter(|place| place.is_in(file, metadata) || place.is_copied_to(file, metadata));
+        match known {
+            Some(place) => {
+                self.lines.go_on();
+                place.moved_to(metadata)
+            }
+            None => {
+                let new = |looked| emptied || was_written_since(metadata, looked);
+                self.lines.begin(self.looked.map(new));
+                Place::start(metadata)
+            }
+        }
+    }
+
+    fn read_former(&mut self, counters: &Counters, each: &mut impl FnMut(Entry<'_>)) {
+        if let Some(former) = &mut self.former
+            && !former.read(counters, each)
+        {
+            self.former = None;
+        }
+    }
+
     fn catch_up(&mut self, counters: &Counters) {
-        self.live = true;
+        self.lines.catch_up();
         counters.caught_up.store(true, Ordering::Release);
         counters.tried.store(true, Ordering::Release);
     }
+}
 
-    /// Hands out the whole lines, and keeps what comes after them; how much that is, if there were any.
-    fn take_lines(
-        &mut self,
-        partial: &mut Vec<u8>,
-        device: bool,
-        counters: &Counters,
-        each: &mut impl FnMut(Entry<'_>),
-    ) -> Option<usize> {
-        // A writer that goes on where it was in a file that was emptied leaves a hole, which reads as zeros.
-        let hole = partial.iter().take_while(|byte| **byte == 0).count();
-        partial.drain(..hole);
-        let mut taken = 0;
-        while let Some(length) = self.take_line(&partial[taken..], device, counters, each) {
-            taken += length;
-        }
-        partial.drain(..taken);
-        let rest = (taken > 0).then_some(partial.len());
-        // A line without an end must not fill the memory.
-        partial.truncate(LONGEST_LINE);
-        rest
-    }
+/// Says that the log is closed when nobody reads it any more, even if that is because of a panic.
+struct ClosedAtEnd<'a>(&'a Counters);
 
-    /// Hands out the line or the journal's entry that begins here; how long it is, if it has come to its end.
-    fn take_line(
-        &mut self,
-        bytes: &[u8],
-        device: bool,
-        counters: &Counters,
-        each: &mut impl FnMut(Entry<'_>),
-    ) -> Option<usize> {
-        if self.passing_over {
-            let next = journal::next(bytes);
-            self.passing_over = next.is_none();
-            return next.or_else(|| bytes.len().checked_sub(KEPT).filter(|length| *length > 0));
-        }
-        if !device && journal::begins(bytes) {
-            let entry = match journal::take(bytes) {
-                Taken::Entry(entry) => entry,
-                // No message of the kernel's is as long; it is passed over.
-                Taken::Incomplete if bytes.len() >= LONGEST_LINE => {
-                    self.passing_over = true;
-                    return Some(1);
-                }
-                Taken::Incomplete => return None,
-            };
-            if let Some(message) = entry.message {
-                let at = entry.at.and_then(|at| Timestamp::from_microsecond(at).ok());
-                counters.lines.fetch_add(1, Ordering::Relaxed);
-                self.after_record = false;
-                let line = Line::of_journal(message, at);
-                let origin = Origin {
-                    device,
-                    live: self.live,
-                };
-                each(Entry { line, origin });
-            }
-            return Some(entry.length);
-        }
-        let length = memchr(b'\n', bytes)?;
-        self.line(&bytes[..length], device, counters, each);
-        Some(length + 1)
-    }
-
-    fn line(
-        &mut self,
-        bytes: &[u8],
-        device: bool,
-        counters: &Counters,
-        each: &mut impl FnMut(Entry<'_>),
-    ) {
-        // `KEY=value` lines that belong to the record before.
-        if self.after_record && bytes.first() == Some(&b' ') {
-            return;
-        }
-        let line = Line::parse(bytes);
-        self.after_record = line.sequence.is_some();
-        counters.lines.fetch_add(1, Ordering::Relaxed);
-        // In a file the numbers prove nothing: it may hold a part of the log, or several.
-        if let Some(sequence) = line.sequence.filter(|_| device) {
-            let expected = self
-                .last_sequence
-                .map_or(sequence, |last| last.saturating_add(1));
-            // After the device was opened again the same records come again: they have been seen.
-            if sequence < expected {
-                return;
-            }
-            counters
-                .lost
-                .fetch_add(sequence - expected, Ordering::Relaxed);
-            self.last_sequence = Some(sequence);
-        }
-        each(Entry {
-            line,
-            origin: Origin {
-                device,
-                live: self.live,
-            },
-        });
+impl Drop for ClosedAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.open.store(false, Ordering::Relaxed);
     }
 }
 
@@ -351,12 +310,19 @@ fn open(path: &Path) -> std::io::Result<File> {
         .open(path)
 }
 
-fn was_replaced(path: &Path, opened: &Metadata) -> bool {
-    match std::fs::metadata(path) {
-        Ok(now) => now.ino() != opened.ino() || now.dev() != opened.dev(),
-        // Removed, and perhaps soon there again: what is open is still read until then.
-        Err(_) => false,
-    }
+/// Whether the file that was opened still has its name; `None` where nothing has it.
+fn is_there(path: &Path, opened: &Metadata) -> Option<bool> {
+    let now = std::fs::metadata(path).ok()?;
+    Some(now.ino() == opened.ino() && now.dev() == opened.dev())
+}
+
+/// Whether a file holds only what was written since a moment: it was made after it. One that was changed otherwise after it was
+/// written to was put there from elsewhere, with whatever it held.
+fn was_written_since(file: &Metadata, moment: SystemTime) -> bool {
+    let moved = (file.ctime(), file.ctime_nsec()) > (file.mtime(), file.mtime_nsec());
+    // Not every file system tells when a file was made.
+    let made = file.created().ok();
+    !moved && made.is_none_or(|made| made + TICK >= moment)
 }
 
 fn pause(time: Duration, stopped: &impl Fn() -> bool) {
@@ -370,3 +336,7 @@ fn pause(time: Duration, stopped: &impl Fn() -> bool) {
 #[cfg(test)]
 #[path = "follow_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "replaced_tests.rs"]
+mod replaced_tests;

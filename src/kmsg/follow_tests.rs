@@ -1,19 +1,20 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
+use super::super::lines::LONGEST_LINE;
 use super::*;
 use std::io::Write;
 use std::sync::{Arc, mpsc};
 
-const SOON: Duration = Duration::from_secs(10);
+pub(super) const SOON: Duration = Duration::from_secs(10);
 
-struct Reader {
+pub(super) struct Reader {
     lines: mpsc::Receiver<(String, Option<Timestamp>)>,
-    counters: Arc<Counters>,
+    pub(super) counters: Arc<Counters>,
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Reader {
-    fn start(path: &Path) -> Self {
+    pub(super) fn start(path: &Path) -> Self {
         let (sender, lines) = mpsc::channel();
         let (counters, stop) = (
             Arc::new(Counters::default()),
@@ -42,7 +43,7 @@ impl Reader {
         }
     }
 
-    fn next(&self) -> (String, Option<Timestamp>) {
+    pub(super) fn next(&self) -> (String, Option<Timestamp>) {
         self.lines
             .recv_timeout(SOON)
             .expect("a line within the deadline")
@@ -56,7 +57,7 @@ impl Drop for Reader {
     }
 }
 
-fn append(path: &Path, text: &str) {
+pub(super) fn append(path: &Path, text: &str) {
     let mut file = File::options()
         .append(true)
         .create(true)
@@ -227,12 +228,10 @@ fn a_file_that_is_opened_again_is_read_on_where_it_was() {
 
 fn taken(device: bool, text: &[u8]) -> (Vec<String>, Counters) {
     let (mut seen, counters) = (Vec::new(), Counters::default());
-    let mut log = KernelLog::new("unused");
-    let mut partial = text.to_vec();
-    log.take_lines(&mut partial, device, &counters, &mut |entry| {
+    let rest = Lines::default().take(text, device, &counters, &mut |entry| {
         seen.push(entry.line.text().into_owned())
     });
-    assert!(partial.is_empty());
+    assert_eq!(rest, Some(0));
     (seen, counters)
 }
 
@@ -277,9 +276,10 @@ fn a_journal_in_its_export_form() {
     append(&path, &entry("kernel", "NVRM: one"));
     append(&path, &entry("stdout", "NVRM: forged"));
     // Longer than anything that the kernel writes: its parts are no lines of the kernel's.
-    let long = "NVRM: forged\n".repeat(2 * LONGEST_LINE / 10);
+    let inside = entry("kernel", "NVRM: forged");
+    let long = format!("NVRM: forged\n\n{inside}").repeat(2 * LONGEST_LINE / 10);
     let length = u64::try_from(long.len()).unwrap().to_le_bytes();
-    let mut bytes = b"__CURSOR=s=1;i=3\nMESSAGE\n".to_vec();
+    let mut bytes = b"__CURSOR=s=1;i=3\n__REALTIME_TIMESTAMP=1\nMESSAGE\n".to_vec();
     bytes.extend(length);
     bytes.extend(long.as_bytes());
     bytes.extend(b"\n_TRANSPORT=stdout\n\n");
@@ -293,4 +293,24 @@ fn a_journal_in_its_export_form() {
     append(&path, &entry("kernel", "NVRM: three"));
     assert_eq!(reader.next().0, "NVRM: three");
     assert_eq!(reader.counters.lines.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn a_line_that_begins_as_an_entry_of_a_journal_hides_nothing() {
+    let (seen, _) = taken(false, b"__CURSOR=hello\nMay 10 one\n__CURSOR=x\n\ntwo\n");
+    assert_eq!(
+        seen,
+        ["__CURSOR=hello", "May 10 one", "__CURSOR=x", "", "two"]
+    );
+    // One that goes on as one for longer than is kept.
+    let long = "A=1\n".repeat(LONGEST_LINE);
+    let log = format!("__CURSOR=x\n__REALTIME_TIMESTAMP=1\n{long}May 10 one\n");
+    let (mut seen, counters, mut lines) = (0, Counters::default(), Lines::default());
+    for read in log.as_bytes().chunks(4096) {
+        lines.take(read, false, &counters, &mut |entry| {
+            assert_eq!(entry.line.text(), "May 10 one");
+            seen += 1;
+        });
+    }
+    assert_eq!(seen, 1);
 }

@@ -1,7 +1,9 @@
 //! The kernel log: `/dev/kmsg`, or a file that something else writes it to.
 
 mod follow;
+mod former;
 mod journal;
+mod lines;
 mod place;
 mod prefix;
 mod record;

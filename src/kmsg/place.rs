@@ -1,5 +1,6 @@
 //! How far a file was read, and whether it is still the same one.
 
+use super::record::{Line, Stamp};
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
@@ -56,6 +57,26 @@ impl Place {
             && !self.was_cut(file, self.position)
     }
 
+    /// Whether another file is a copy of the one that the place is in, as far as that was read. That is told only of a log
+    /// whose lines tell their time, or of a long one: the same few words may well be written once more.
+    pub(super) fn is_copied_to(&self, file: &File, metadata: &Metadata) -> bool {
+        let first = self.head.split(|byte| *byte == b'\n').next();
+        let tells_time = first.is_some_and(|line| Line::parse(line).stamp() != Stamp::Unknown);
+        (tells_time || self.head.len() == HEAD)
+            && self.position > 0
+            && metadata.len() >= self.head.len() as u64
+            && !self.was_cut(file, self.position)
+    }
+
+    /// The same place in a copy.
+    pub(super) fn moved_to(self, file: &Metadata) -> Self {
+        Self {
+            device: file.dev(),
+            inode: file.ino(),
+            ..self
+        }
+    }
+
     /// Whether the file is shorter than what was read of it, or begins otherwise.
     pub(super) fn was_cut(&self, file: &File, read: u64) -> bool {
         let mut head = [0; HEAD];
@@ -89,5 +110,22 @@ mod tests {
         assert!(place.was_cut(&file, HEAD as u64 + 1), "it is shorter");
         file.write_all_at(b"O", 0).unwrap();
         assert!(place.was_cut(&file, HEAD as u64), "it begins otherwise");
+    }
+
+    #[test]
+    fn a_copy_is_told_by_lines_that_tell_their_time() {
+        let copied = |log: &[u8], copy: &[u8]| {
+            let (file, other) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+            let mut place = Place::start(&file.metadata().unwrap());
+            place.learn(0, log);
+            place.advance(log.len() as u64);
+            other.write_all_at(copy, 0).unwrap();
+            place.is_copied_to(&other, &other.metadata().unwrap())
+        };
+        let log = b"[   12.345678] x\n";
+        assert!(copied(log, log) && copied(log, b"[   12.345678] x\n[   12.345679] y\n"));
+        assert!(!copied(log, b"[   12.345679] x\n") && !copied(log, b"[   12.345678]"));
+        assert!(!copied(b"x\n", b"x\n"), "it may be written once more");
+        assert!(copied(&[b'x'; HEAD], &[b'x'; HEAD]));
     }
 }

@@ -10,7 +10,12 @@ pub(super) struct Origin {
     pub(super) device: bool,
     /// It came while the log was being followed; otherwise it was there before.
     pub(super) live: bool,
+    /// For what was in a file that came while the log was followed: what is stamped up to here since boot was seen before.
+    pub(super) above: Option<u64>,
 }
+
+/// Longer ago than a kernel's clock, which nobody corrects, is off after months.
+const LONG_AGO: SignedDuration = SignedDuration::from_mins(10);
 
 /// The time of an event; `None` where nothing tells it.
 ///
@@ -21,7 +26,7 @@ pub(super) fn event_time(
     stamp: Stamp,
     origin: Origin,
     now: Timestamp,
-    uptime: impl FnOnce() -> Option<SignedDuration>,
+    uptime: impl Fn() -> Option<SignedDuration>,
 ) -> Option<Timestamp> {
     let told = match stamp {
         Stamp::At(at) => Some(at).filter(|at| *at <= now),
@@ -30,7 +35,14 @@ pub(super) fn event_time(
         }
         Stamp::SinceBoot(_) | Stamp::Unknown => None,
     };
-    told.or(origin.live.then_some(now))
+    let is_old = match (stamp, origin.above) {
+        (Stamp::SinceBoot(microseconds), Some(above)) => {
+            let at = uptime().and_then(|uptime| since_boot(microseconds, now, uptime));
+            microseconds <= above || at.is_some_and(|at| now.duration_since(at) > LONG_AGO)
+        }
+        _ => false,
+    };
+    told.or((origin.live && !is_old).then_some(now))
 }
 
 /// A kernel's clock that runs ahead does not put an event into the future.
@@ -59,10 +71,12 @@ mod tests {
     const DEVICE: Origin = Origin {
         device: true,
         live: false,
+        above: None,
     };
     const FILE: Origin = Origin {
         device: false,
         live: false,
+        above: None,
     };
     const NOW: &str = "2026-05-10T12:00:00Z";
 
@@ -105,7 +119,11 @@ mod tests {
         let uptime = Some(SignedDuration::from_hours(70 * 24));
         let behind = Stamp::SinceBoot((70 * 24 * 3600 - 302) * 1_000_000);
         for device in [true, false] {
-            let live = Origin { device, live: true };
+            let live = Origin {
+                device,
+                live: true,
+                above: None,
+            };
             for stamp in [
                 behind,
                 Stamp::Unknown,
@@ -118,6 +136,21 @@ mod tests {
             let told = at("2026-05-01T00:00:00Z");
             assert_eq!(time(Stamp::At(told), live, uptime), Some(told));
         }
+    }
+
+    #[test]
+    fn what_was_in_a_file_that_came_is_new_only_if_its_stamp_is() {
+        let uptime = Some(SignedDuration::from_hours(2));
+        let minutes_ago = |minutes: u64| Stamp::SinceBoot((120 - minutes) * 60_000_000);
+        let came = |above| Origin {
+            device: false,
+            live: true,
+            above: Some(above),
+        };
+        assert_eq!(time(minutes_ago(1), came(0), uptime), Some(at(NOW)));
+        assert_eq!(time(minutes_ago(11), came(0), uptime), None);
+        assert_eq!(time(minutes_ago(1), came(119 * 60_000_000), uptime), None);
+        assert_eq!(time(Stamp::Unknown, came(0), uptime), Some(at(NOW)));
     }
 
     #[test]

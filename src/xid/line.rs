@@ -211,3 +211,7 @@ pub(super) fn digits(text: &str) -> Option<(u32, &str)> {
 #[cfg(test)]
 #[path = "line_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "whose_words_tests.rs"]
+mod whose_words_tests;
