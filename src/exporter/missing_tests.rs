@@ -129,6 +129,28 @@ fn a_gpu_that_the_driver_never_had_stays_unlisted_while_another_cannot_tell_who_
 }
 
 #[test]
+fn the_log_waits_for_the_driver_to_tell_who_its_gpus_are() {
+    let now = Instant::now();
+    let mut state = State::new(collectors(), DEADLINE);
+    assert!(!state.knows_its_gpus(now), "it was not asked yet");
+    state.driver_asked(now);
+    assert!(!state.knows_its_gpus(now + DEADLINE));
+    assert!(state.knows_its_gpus(now + 2 * DEADLINE), "it hangs");
+    state.driver_answered("570.1".to_owned(), 2);
+    tell(&mut state, &[(0, A)], now);
+    assert!(!state.knows_its_gpus(now), "one has not told yet");
+    state.gpu_answered(1, Err(DriverError::GpuLost), now, at(1));
+    assert!(state.knows_its_gpus(now), "it cannot tell");
+    state.session_began();
+    assert!(state.knows_its_gpus(now), "a new session changes nothing");
+    let mut failing = State::new(collectors(), DEADLINE);
+    failing.driver_failed(&DriverError::GpuLost);
+    assert!(failing.knows_its_gpus(now), "there is no driver");
+    let without = State::new(Collectors::new([(Collector::KernelLog, None)]), DEADLINE);
+    assert!(without.knows_its_gpus(now), "nobody asks it");
+}
+
+#[test]
 fn a_gpu_that_has_left_the_bus_is_not_forgotten() {
     let (mut state, now) = two_of_three(false);
     for seen in [bus(&[A.1, B.1], &[]), None] {

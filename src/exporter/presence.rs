@@ -1,5 +1,6 @@
 //! How many GPUs there should be, and which of them the kernel sees.
 
+use super::collectors::Collector;
 use super::state::{Gpu, State};
 use crate::nvml::BusGpus;
 use crate::xid::PciAddress;
@@ -112,6 +113,18 @@ impl State {
             !self.driver.up && (self.driver.tried || self.driver_error(now) == Some("hung"));
         let gone = |pci: &PciAddress| does_not_answer || self.has_none_at(*pci);
         self.never_identified().filter(gone).collect()
+    }
+
+    /// Whether it is known which GPU is at each index, or that this cannot be known: who a GPU of the log is does not change
+    /// any more then.
+    pub(super) fn knows_its_gpus(&self, now: Instant) -> bool {
+        if !self.collectors.is_on(Collector::Nvml) || self.driver_error(now) == Some("hung") {
+            return true;
+        }
+        let nameless = self.nameless(now);
+        let is_known = |index| self.gpus.values().any(|gpu| gpu.identity.index == index);
+        let mut indices = 0..self.driver.gpu_count;
+        self.driver.tried && indices.all(|index| is_known(index) || nameless.contains_key(&index))
     }
 
     fn never_identified(&self) -> impl Iterator<Item = PciAddress> {

@@ -74,7 +74,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::exporter::Collectors;
-    use crate::exporter::state::tests::healthy;
+    use crate::exporter::state::tests::{A, healthy, identity};
     use prometheus_client::encoding::text::encode;
     use prometheus_client::registry::Registry;
     use std::time::Duration;
@@ -108,6 +108,23 @@ mod tests {
         assert!(!zeros(false, false), "it was not tried yet");
         assert!(!zeros(true, true), "its history is being read");
         assert!(zeros(true, false));
+    }
+
+    #[test]
+    fn an_xid_has_no_series_before_its_gpu_has_a_name() {
+        let mut state = State::new(Collectors::default(), Duration::from_secs(5));
+        state.ledger.xid(A.parse().unwrap(), 79, None);
+        let of_xid = |state: &State| -> Vec<String> {
+            let page = page(state.clone());
+            let lines = page.lines().map(str::to_owned);
+            lines.filter(|line| line.contains(r#"xid="79""#)).collect()
+        };
+        assert!(of_xid(&state).is_empty());
+        state.driver_answered("570.1".to_owned(), 1);
+        assert!(of_xid(&state).is_empty());
+        state.gpu_identified(identity(0, "GPU-a", A));
+        let lines = of_xid(&state);
+        assert!(lines[0].contains(r#"UUID="GPU-a""#), "{lines:?}");
     }
 
     #[test]

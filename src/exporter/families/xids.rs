@@ -36,9 +36,11 @@ impl Page<'_> {
         caught_up: bool,
     ) -> fmt::Result {
         let ledger = &self.state.ledger;
+        // Before that a GPU would have one series without its name, and soon another with it.
+        let known = self.state.knows_its_gpus(self.now);
         let logged: Vec<_> = (ledger.seen())
             .map(|(pci, _, _)| pci)
-            .filter(|pci| !self.state.gpus.contains_key(pci))
+            .filter(|pci| known && !self.state.gpus.contains_key(pci))
             .collect::<BTreeSet<_>>()
             .into_iter()
             .map(|pci| {
