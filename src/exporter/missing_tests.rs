@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 use super::tests::{DEADLINE, at, collectors, healthy, identity, is_up, sample};
 use super::*;
-use crate::nvml::BusGpus;
+use crate::nvml::BusDevices;
 use crate::xid::Parser;
 
 fn pci(text: &str) -> PciAddress {
@@ -52,11 +52,12 @@ fn a_gpu_that_only_the_kernel_sees() {
     assert_eq!(fresh.unlisted(now).len(), 3);
 }
 
-fn bus(ours: &[&str], others: &[&str]) -> Option<BusGpus> {
+fn bus(ours: &[&str], others: &[&str]) -> Option<BusDevices> {
     let places = |addresses: &[&str]| addresses.iter().copied().map(pci).collect();
-    Some(BusGpus {
+    Some(BusDevices {
         ours: places(ours),
         others: places(others),
+        ..BusDevices::default()
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::collectors::Collector;
 use super::state::{Gpu, State};
-use crate::nvml::BusGpus;
+use crate::nvml::BusDevices;
 use crate::xid::PciAddress;
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -20,6 +20,8 @@ pub(super) struct Presence {
     seen: BTreeSet<PciAddress>,
     /// What was handed to another driver, when the kernel could last be asked.
     handed_over: BTreeSet<PciAddress>,
+    /// The NVSwitches that it has seen.
+    switches: BTreeSet<PciAddress>,
     /// Where the driver has told that it has a GPU.
     had: BTreeSet<PciAddress>,
     /// What the driver no longer had in a session that has ended, and what has not told since that it is there.
@@ -38,12 +40,13 @@ impl Presence {
     }
 
     /// The kernel sees these, or cannot be asked.
-    pub(super) fn kernel_sees(&mut self, gpus: Option<BusGpus>) {
-        if let Some(gpus) = &gpus {
-            self.seen.extend(&gpus.ours);
-            self.handed_over.clone_from(&gpus.others);
+    pub(super) fn kernel_sees(&mut self, devices: Option<BusDevices>) {
+        if let Some(devices) = &devices {
+            self.seen.extend(&devices.ours);
+            self.handed_over.clone_from(&devices.others);
+            self.switches.extend(&devices.switches);
         }
-        self.on_bus = gpus.map(|gpus| gpus.ours);
+        self.on_bus = devices.map(|devices| devices.ours);
     }
 
     /// The driver has told that it has a GPU at this place.
@@ -60,13 +63,18 @@ impl Presence {
     }
 
     /// What the kernel has seen at any time, but what it has handed to another driver since.
-    fn should_be(&self) -> impl Iterator<Item = PciAddress> {
+    pub(super) fn should_be(&self) -> impl Iterator<Item = PciAddress> {
         self.seen.difference(&self.handed_over).copied()
     }
 
     /// What the kernel sees, as far as it can be asked.
     pub(super) fn on_bus(&self) -> impl Iterator<Item = PciAddress> {
         self.on_bus.iter().flatten().copied()
+    }
+
+    /// The NVSwitches that the kernel has seen.
+    pub(super) fn switches(&self) -> impl Iterator<Item = PciAddress> {
+        self.switches.iter().copied()
     }
 
     /// How many there should be: the operator's number, else the most that driver or kernel have shown, without those that
@@ -170,11 +178,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn bus(ours: &[&str], others: &[&str]) -> Option<BusGpus> {
+    fn bus(ours: &[&str], others: &[&str]) -> Option<BusDevices> {
         let parse = |addresses: &[&str]| addresses.iter().map(|a| a.parse().unwrap()).collect();
-        Some(BusGpus {
+        Some(BusDevices {
             ours: parse(ours),
             others: parse(others),
+            ..BusDevices::default()
         })
     }
 

@@ -52,16 +52,17 @@ impl NodeCollector {
         page.load(&mut encoder)?;
         page.links(&mut encoder)?;
         page.instances(&mut encoder)?;
+        let history_is_read = self.log.caught_up.load(Ordering::Acquire);
         // Before that a 0 would be a guess, and history, once it is counted, would look like an increase. Where the log is not
         // to be read or cannot be, there is no history, and the driver's events alone count.
         let caught_up = match on(Collector::KernelLog) {
-            true => self.log.caught_up.load(Ordering::Acquire) || self.has_failed(),
+            true => history_is_read || self.has_failed(),
             false => on(Collector::NvmlEvents),
         };
         page.xids(&mut encoder, caught_up)?;
         page.pods(&mut encoder)?;
         page.collection(&mut encoder, self.log.open.load(Ordering::Relaxed))?;
-        page.switches(&mut encoder)?;
+        page.switches(&mut encoder, on(Collector::KernelLog) && history_is_read)?;
         if on(Collector::KernelLog) {
             log::write_all(&mut encoder, &page.row, &self.log)?;
         }
