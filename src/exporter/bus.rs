@@ -12,9 +12,9 @@ pub(super) fn watch(shared: &Shared, bus: &PciBus) {
     let mut said = false;
     loop {
         let began = Instant::now();
-        let gpus = bus.gpus();
+        let devices = bus.devices();
         let now = Instant::now();
-        if let Err(error) = &gpus
+        if let Err(error) = &devices
             && !said
         {
             said = true;
@@ -22,9 +22,9 @@ pub(super) fn watch(shared: &Shared, bus: &PciBus) {
         }
         let mut state = lock(shared.state_mutex());
         let took = now.duration_since(began);
-        let outcome = Outcome::after(state.bus, gpus.is_ok(), took, now, Timestamp::now());
+        let outcome = Outcome::after(state.bus, devices.is_ok(), took, now, Timestamp::now());
         state.bus = Some(outcome);
-        state.presence.kernel_sees(gpus.ok());
+        state.presence.kernel_sees(devices.ok());
         drop(state);
         if !shared.wait(shared.pace().collectors.interval(Collector::PciBus)) {
             return;

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 use super::tests::{DEADLINE, at, collectors, healthy, identity, is_up, sample};
 use super::*;
-use crate::nvml::BusGpus;
+use crate::nvml::BusDevices;
 use crate::xid::Parser;
 
 fn pci(text: &str) -> PciAddress {
@@ -52,11 +52,12 @@ fn a_gpu_that_only_the_kernel_sees() {
     assert_eq!(fresh.unlisted(now).len(), 3);
 }
 
-fn bus(ours: &[&str], others: &[&str]) -> Option<BusGpus> {
+fn bus(ours: &[&str], others: &[&str]) -> Option<BusDevices> {
     let places = |addresses: &[&str]| addresses.iter().copied().map(pci).collect();
-    Some(BusGpus {
+    Some(BusDevices {
         ours: places(ours),
         others: places(others),
+        ..BusDevices::default()
     })
 }
 
@@ -126,6 +127,28 @@ fn a_gpu_that_the_driver_never_had_stays_unlisted_while_another_cannot_tell_who_
     assert_eq!(state.unlisted(now), [pci("0000:af:00")]);
     tell(&mut state, &[(1, C)], now);
     assert!(state.unlisted(now).is_empty());
+}
+
+#[test]
+fn the_log_waits_for_the_driver_to_tell_who_its_gpus_are() {
+    let now = Instant::now();
+    let mut state = State::new(collectors(), DEADLINE);
+    assert!(!state.knows_its_gpus(now), "it was not asked yet");
+    state.driver_asked(now);
+    assert!(!state.knows_its_gpus(now + DEADLINE));
+    assert!(state.knows_its_gpus(now + 2 * DEADLINE), "it hangs");
+    state.driver_answered("570.1".to_owned(), 2);
+    tell(&mut state, &[(0, A)], now);
+    assert!(!state.knows_its_gpus(now), "one has not told yet");
+    state.gpu_answered(1, Err(DriverError::GpuLost), now, at(1));
+    assert!(state.knows_its_gpus(now), "it cannot tell");
+    state.session_began();
+    assert!(state.knows_its_gpus(now), "a new session changes nothing");
+    let mut failing = State::new(collectors(), DEADLINE);
+    failing.driver_failed(&DriverError::GpuLost);
+    assert!(failing.knows_its_gpus(now), "there is no driver");
+    let without = State::new(Collectors::new([(Collector::KernelLog, None)]), DEADLINE);
+    assert!(without.knows_its_gpus(now), "nobody asks it");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! How many GPUs there should be, and which of them the kernel sees.
 
+use super::collectors::Collector;
 use super::state::{Gpu, State};
-use crate::nvml::BusGpus;
+use crate::nvml::BusDevices;
 use crate::xid::PciAddress;
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -19,6 +20,8 @@ pub(super) struct Presence {
     seen: BTreeSet<PciAddress>,
     /// What was handed to another driver, when the kernel could last be asked.
     handed_over: BTreeSet<PciAddress>,
+    /// The NVSwitches that it has seen.
+    switches: BTreeSet<PciAddress>,
     /// Where the driver has told that it has a GPU.
     had: BTreeSet<PciAddress>,
     /// What the driver no longer had in a session that has ended, and what has not told since that it is there.
@@ -48,12 +51,13 @@ impl Presence {
     }
 
     /// The kernel sees these, or cannot be asked.
-    pub(super) fn kernel_sees(&mut self, gpus: Option<BusGpus>) {
-        if let Some(gpus) = &gpus {
-            self.seen.extend(&gpus.ours);
-            self.handed_over.clone_from(&gpus.others);
+    pub(super) fn kernel_sees(&mut self, devices: Option<BusDevices>) {
+        if let Some(devices) = &devices {
+            self.seen.extend(&devices.ours);
+            self.handed_over.clone_from(&devices.others);
+            self.switches.extend(&devices.switches);
         }
-        self.on_bus = gpus.map(|gpus| gpus.ours);
+        self.on_bus = devices.map(|devices| devices.ours);
     }
 
     /// The driver has told that it has a GPU at this place.
@@ -70,13 +74,18 @@ impl Presence {
     }
 
     /// What the kernel has seen at any time, but what it has handed to another driver since.
-    fn should_be(&self) -> impl Iterator<Item = PciAddress> {
+    pub(super) fn should_be(&self) -> impl Iterator<Item = PciAddress> {
         self.seen.difference(&self.handed_over).copied()
     }
 
     /// What the kernel sees, as far as it can be asked.
     pub(super) fn on_bus(&self) -> impl Iterator<Item = PciAddress> {
         self.on_bus.iter().flatten().copied()
+    }
+
+    /// The NVSwitches that the kernel has seen.
+    pub(super) fn switches(&self) -> impl Iterator<Item = PciAddress> {
+        self.switches.iter().copied()
     }
 
     /// How many there should be: the operator's number, else the most that driver or kernel have shown, without those that
@@ -130,6 +139,18 @@ impl State {
         self.never_identified().filter(gone).collect()
     }
 
+    /// Whether it is known which GPU is at each index, or that this cannot be known: who a GPU of the log is does not change
+    /// any more then.
+    pub(super) fn knows_its_gpus(&self, now: Instant) -> bool {
+        if !self.collectors.is_on(Collector::Nvml) || self.driver_error(now) == Some("hung") {
+            return true;
+        }
+        let nameless = self.nameless(now);
+        let is_known = |index| self.gpus.values().any(|gpu| gpu.identity.index == index);
+        let mut indices = 0..self.driver.gpu_count;
+        self.driver.tried && indices.all(|index| is_known(index) || nameless.contains_key(&index))
+    }
+
     fn never_identified(&self) -> impl Iterator<Item = PciAddress> {
         let all = self.presence.should_be();
         all.filter(|pci| !self.gpus.contains_key(pci))
@@ -173,11 +194,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn bus(ours: &[&str], others: &[&str]) -> Option<BusGpus> {
+    fn bus(ours: &[&str], others: &[&str]) -> Option<BusDevices> {
         let parse = |addresses: &[&str]| addresses.iter().map(|a| a.parse().unwrap()).collect();
-        Some(BusGpus {
+        Some(BusDevices {
             ours: parse(ours),
             others: parse(others),
+            ..BusDevices::default()
         })
     }
 

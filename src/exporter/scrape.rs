@@ -28,6 +28,11 @@ impl collector::Collector for NodeCollector {
 }
 
 impl NodeCollector {
+    /// Whether the log was tried and cannot be read.
+    fn has_failed(&self) -> bool {
+        self.log.tried.load(Ordering::Acquire) && !self.log.open.load(Ordering::Relaxed)
+    }
+
     /// Writes everything as it is at a moment.
     pub(super) fn encode_at(
         &self,
@@ -47,16 +52,17 @@ impl NodeCollector {
         page.load(&mut encoder)?;
         page.links(&mut encoder)?;
         page.instances(&mut encoder)?;
+        let history_is_read = self.log.caught_up.load(Ordering::Acquire);
         // Before that a 0 would be a guess, and history, once it is counted, would look like an increase. Where the log is not
-        // to be read, there is no history, and the driver's events alone count.
+        // to be read or cannot be, there is no history, and the driver's events alone count.
         let caught_up = match on(Collector::KernelLog) {
-            true => self.log.caught_up.load(Ordering::Acquire),
+            true => history_is_read || self.has_failed(),
             false => on(Collector::NvmlEvents),
         };
         page.xids(&mut encoder, caught_up)?;
         page.pods(&mut encoder)?;
         page.collection(&mut encoder, self.log.open.load(Ordering::Relaxed))?;
-        page.switches(&mut encoder)?;
+        page.switches(&mut encoder, on(Collector::KernelLog) && history_is_read)?;
         if on(Collector::KernelLog) {
             log::write_all(&mut encoder, &page.row, &self.log)?;
         }
@@ -69,21 +75,57 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::exporter::Collectors;
+    use crate::exporter::state::tests::{A, healthy, identity};
     use prometheus_client::encoding::text::encode;
     use prometheus_client::registry::Registry;
     use std::time::Duration;
 
-    /// A page of the state, now.
+    /// A page of the state, now, beside a log of which nothing is known.
     fn page(state: State) -> String {
+        page_beside(state, Arc::default())
+    }
+
+    fn page_beside(state: State, log: Arc<Counters>) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(NodeCollector {
             node: "a".to_owned(),
             state: Arc::new(Mutex::new(state)),
-            log: Arc::default(),
+            log,
         }));
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();
         text
+    }
+
+    #[test]
+    fn where_the_log_cannot_be_read_the_counts_of_the_drivers_events_start_at_0() {
+        let zeros = |tried: bool, open: bool| {
+            let log = Arc::new(Counters::default());
+            log.tried.store(tried, Ordering::Release);
+            log.open.store(open, Ordering::Relaxed);
+            let page = page_beside(healthy().0, log);
+            page.contains("gpu_xid_errors_total{")
+        };
+        assert!(!zeros(false, false), "it was not tried yet");
+        assert!(!zeros(true, true), "its history is being read");
+        assert!(zeros(true, false));
+    }
+
+    #[test]
+    fn an_xid_has_no_series_before_its_gpu_has_a_name() {
+        let mut state = State::new(Collectors::default(), Duration::from_secs(5));
+        state.ledger.xid(A.parse().unwrap(), 79, None);
+        let of_xid = |state: &State| -> Vec<String> {
+            let page = page(state.clone());
+            let lines = page.lines().map(str::to_owned);
+            lines.filter(|line| line.contains(r#"xid="79""#)).collect()
+        };
+        assert!(of_xid(&state).is_empty());
+        state.driver_answered("570.1".to_owned(), 1);
+        assert!(of_xid(&state).is_empty());
+        state.gpu_identified(identity(0, "GPU-a", A));
+        let lines = of_xid(&state);
+        assert!(lines[0].contains(r#"UUID="GPU-a""#), "{lines:?}");
     }
 
     #[test]

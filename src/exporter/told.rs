@@ -54,6 +54,12 @@ impl State {
         self.logged_uuids.get(&pci).or_else(identified)
     }
 
+    /// Which GPU is at a place, as the driver says, else the log.
+    pub(super) fn uuid_of(&self, pci: PciAddress) -> Option<&String> {
+        let identified = self.gpus.get(&pci).map(|gpu| &gpu.identity.uuid);
+        identified.or_else(|| self.logged_uuids.get(&pci))
+    }
+
     /// Another GPU has taken a place: what was told of the one before says nothing of it.
     fn another_board_at(&mut self, pci: PciAddress) {
         self.ledger.forget(pci);

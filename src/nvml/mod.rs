@@ -14,7 +14,7 @@ use crate::xid::PciAddress;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use bus::{BusGpus, PciBus};
+pub use bus::{BusDevices, PciBus};
 pub use library::Library;
 pub use sample::{
     CLOCK_EVENTS, Details, EccCount, Fabric, Instance, Labelled, Link, Links, Memory, RemappedRows,

@@ -33,7 +33,8 @@ async fn a_gpu_that_the_kernel_sees_and_the_driver_does_not_have() {
         .until("the third is told of", |metrics| {
             metrics.is("gpu_up", &[third], 0.0)
                 && metrics.values("gpu_up", &["gpu="]) == [1.0, 1.0]
-                && metrics.values("gpu_init_failures_total", &[]) == [1.0]
+                && metrics.is("gpu_init_failures_total", &["AF:00.0"], 1.0)
+                && metrics.is("gpu_init_failures_total", &["3B:00.0"], 0.0)
         })
         .await;
     assert!(metrics.is("gpu_expected", &[], 3.0) && metrics.is("gpu_present", &[], 2.0));

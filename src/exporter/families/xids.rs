@@ -10,7 +10,7 @@ use std::fmt;
 
 families! {
     ERRORS: Counter "gpu_xid_errors_total" of Gpu { xid: "the code" },
-        "Xids of the driver. The watched codes start at 0, once the kernel log has been read to its end; until then, and while it cannot be opened, only what was found is there.",
+        "Xids of the driver. The watched codes start at 0, once the kernel log has been read to its end or could not be opened; until then only what was found is there.",
         from "kernel log, NVML events: what both tell within a second is one",
         example "sum by (xid) (increase(gpu_xid_errors_total[1d])) > 0";
     LAST: Gauge "gpu_xid_last_timestamp_seconds" of Gpu { xid: "the code" },
@@ -36,9 +36,11 @@ impl Page<'_> {
         caught_up: bool,
     ) -> fmt::Result {
         let ledger = &self.state.ledger;
+        // Before that a GPU would have one series without its name, and soon another with it.
+        let known = self.state.knows_its_gpus(self.now);
         let logged: Vec<_> = (ledger.seen())
             .map(|(pci, _, _)| pci)
-            .filter(|pci| !self.state.gpus.contains_key(pci))
+            .filter(|pci| known && !self.state.gpus.contains_key(pci))
             .collect::<BTreeSet<_>>()
             .into_iter()
             .map(|pci| {
