@@ -5,7 +5,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 #[derive(Debug, Default)]
@@ -96,7 +96,6 @@ impl Connections {
                         shared: Arc::clone(&self.shared),
                         close,
                         since: Mutex::new(Some(since)),
-                        turn: Arc::new(Semaphore::new(1)),
                     };
                 }
             }
@@ -112,12 +111,7 @@ pub(super) struct Connection {
     close: CancellationToken,
     /// Since when it is idle; `None` while it is being answered.
     since: Mutex<Option<u64>>,
-    /// To answer: one at a time, until it is sent.
-    turn: Arc<Semaphore>,
 }
-
-/// The turn of one request, see [`Connection::turn`].
-pub(super) type Turn = Option<OwnedSemaphorePermit>;
 
 impl Connection {
     fn since(&self) -> MutexGuard<'_, Option<u64>> {
@@ -139,14 +133,8 @@ impl Connection {
         Busy(Arc::clone(self))
     }
 
-    /// Waits until the answer before is sent.
-    pub(super) async fn turn(&self) -> Turn {
-        // It is never closed.
-        Arc::clone(&self.turn).acquire_owned().await.ok()
-    }
-
-    /// The same answer, which counts until it is sent or the connection ends.
-    pub(super) async fn send(self: &Arc<Self>, response: Response, turn: Turn) -> Response {
+    /// The same answer, which counts until it is sent or the connection ends. Hyper asks for the next one only after that.
+    pub(super) async fn send(self: &Arc<Self>, response: Response) -> Response {
         let (parts, body) = response.into_parts();
         // It is whole, so this neither waits nor fails.
         let Ok(body) = body.collect().await;
@@ -157,7 +145,6 @@ impl Connection {
             bytes,
             number,
             connection: Arc::clone(self),
-            _turn: turn,
         };
         Response::from_parts(parts, Full::new(Bytes::from_owner(unsent)))
     }
@@ -169,7 +156,6 @@ struct Unsent {
     bytes: Bytes,
     number: u64,
     connection: Arc<Connection>,
-    _turn: Turn,
 }
 
 impl AsRef<[u8]> for Unsent {

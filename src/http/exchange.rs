@@ -43,10 +43,8 @@ impl Exchange {
         if self.began.tls().is_none() && protection.tls().is_some() {
             return Err(NoLongerPlain);
         }
-        // A client that sends the next request before it has taken the answer gets no other meanwhile.
-        let turn = self.opened.turn().await;
         let response = self.make(&protection, request).await;
-        let mut response = self.opened.send(response, turn).await;
+        let mut response = self.opened.send(response).await;
         let headers = response.headers_mut();
         for (name, value) in protection.headers() {
             headers.insert(name, value.clone());
