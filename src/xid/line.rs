@@ -7,11 +7,10 @@
 use super::message::XidMessage;
 use super::pci::PciAddress;
 use super::sxid::{SxidMessage, of_switch};
-use memchr::memmem::Finder;
+use aho_corasick::AhoCorasick;
 use std::sync::LazyLock;
 
 const XID: &str = "NVRM: Xid";
-const SXID: &str = ": SXid";
 const OF_SWITCH: &str = "SXid";
 const NVRM: &str = "NVRM: ";
 const BUS_LOST: &str = "has fallen off the bus";
@@ -20,6 +19,19 @@ const PROBE: &str = "The NVIDIA GPU ";
 const SERIAL: &str = "GPU Board Serial Number: ";
 const SERIAL_OF: &str = "GPU serial number is ";
 const INIT_FAILED: [&str; 2] = ["RmInitAdapter failed", "rm_init_adapter failed"];
+
+/// What each message of interest holds somewhere, whatever stands before it.
+const MARKS: [&str; 9] = [
+    XID,
+    ": SXid",
+    PROBE,
+    "fallen off the bus",
+    SERIAL,
+    SERIAL_OF,
+    INIT_FAILED[0],
+    INIT_FAILED[1],
+    " GPU-",
+];
 
 /// What the driver said.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,12 +74,13 @@ pub struct BusLoss {
     pub pci: PciAddress,
 }
 
-/// Whether a line is worth decoding and parsing; cheap, because nearly every line of a kernel log is not.
+/// Whether a line is worth decoding and parsing; cheap, because nearly every line of a kernel log is not, and most of what
+/// the driver itself says is not either.
 #[must_use]
 pub fn may_be_message(line: &[u8]) -> bool {
-    static FINDERS: LazyLock<[Finder<'static>; 2]> =
-        LazyLock::new(|| [NVRM, SXID].map(Finder::new));
-    FINDERS.iter().any(|finder| finder.find(line).is_some())
+    // Looks for all of them at once. Without it, every line would be parsed.
+    static ANY: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::new(MARKS).ok());
+    ANY.as_ref().is_none_or(|any| any.is_match(line))
 }
 
 /// Reads messages line by line.
@@ -211,6 +224,10 @@ pub(super) fn digits(text: &str) -> Option<(u32, &str)> {
 #[cfg(test)]
 #[path = "line_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "first_look_tests.rs"]
+mod first_look_tests;
 
 #[cfg(test)]
 #[path = "whose_words_tests.rs"]

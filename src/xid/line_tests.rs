@@ -291,16 +291,6 @@ fn a_cause_without_a_text_or_a_process() {
     assert_eq!(bare.caused_by, Some(31));
 }
 
-#[test]
-fn the_quick_look_never_drops_a_message() {
-    assert!(may_be_message(b"\xff\xfe NVRM: Xid (PCI:0000:3b:00): 79"));
-    assert!(may_be_message(
-        b"nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 1"
-    ));
-    assert!(!may_be_message(b"eth0: link up"));
-    assert!(!may_be_message(b""));
-}
-
 fn process() -> impl Strategy<Value = Option<Process>> {
     let name = proptest::option::of("[a-zA-Z0-9_.:/][a-zA-Z0-9_.:/ -]{0,13}[a-z]");
     proptest::option::of(
