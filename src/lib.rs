@@ -4,7 +4,7 @@
 //! Pure rooms decide, adapters talk, processes join; imports go one way, and `tests/architecture.rs` holds that:
 //!
 //! ```text
-//! api  xid  rules  guards  remediation  slo                    pure: no clock, no async, no client
+//! api  xid  rules  guards  remediation  slo  yaml              pure: no clock, no async, no client
 //! prometheus  kubernetes  nvml  kmsg  http  telemetry  clock   adapters: one outside thing each
 //! exporter  controller                                         the two processes
 //! sim                                                          a cluster that lives in the process, for demo and tests
@@ -30,3 +30,4 @@ pub mod sim;
 pub mod slo;
 pub mod telemetry;
 pub mod xid;
+pub mod yaml;

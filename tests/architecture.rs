@@ -18,7 +18,15 @@ use source::{
 };
 
 /// Rooms that decide.
-const PURE: [&str; 6] = ["api", "xid", "rules", "guards", "remediation", "slo"];
+const PURE: [&str; 7] = [
+    "api",
+    "xid",
+    "rules",
+    "guards",
+    "remediation",
+    "slo",
+    "yaml",
+];
 /// Rooms that speak to one outside thing each.
 const ADAPTERS: [&str; 4] = ["prometheus", "kubernetes", "nvml", "kmsg"];
 /// Adapters that any adapter and any process may use.

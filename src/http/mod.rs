@@ -24,4 +24,4 @@ pub use landing::landing;
 pub use negotiation::Format;
 pub use router::{Body, Handler, Response, Router, text};
 pub use server::{BindError, Limits, Server};
-pub use web_config::{Place, WebConfig, WebConfigError};
+pub use web_config::{WebConfig, WebConfigError};

@@ -20,7 +20,7 @@ pub use sample::{
     CLOCK_EVENTS, Details, EccCount, Fabric, Instance, Labelled, Link, Links, Memory, RemappedRows,
     Sample, Sram, Usage,
 };
-pub use scenario::{Place, Scenario, ScenarioDriver, ScenarioError, ScenarioLog, Simulation};
+pub use scenario::{Scenario, ScenarioDriver, ScenarioError, ScenarioLog, Simulation};
 pub use simulated::SimulatedGpus;
 
 /// Who a GPU is. Everything here outlives a lost GPU.

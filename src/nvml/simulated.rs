@@ -17,6 +17,10 @@ const MEMORY: u64 = 80 << 30;
 pub(super) const LINKS: u32 = 4;
 /// What stands for the driver's version.
 pub(super) const VERSION: &str = "simulated";
+/// The kinds of errors that each NVLink counts.
+pub(super) const LINK_ERRORS: [&str; 3] = ["replay", "recovery", "crc"];
+/// By how many degrees the memory is warmer than the GPU.
+pub(super) const MEMORY_WARMER: u32 = 8;
 /// Bytes in a second.
 const LINK_SPEED: f64 = 26_562e6;
 
@@ -82,7 +86,7 @@ pub(super) fn link(number: u32) -> Link {
         number,
         up: Some(true),
         speed: Some(LINK_SPEED),
-        errors: vec![("replay", 0), ("recovery", 0), ("crc", 0)],
+        errors: LINK_ERRORS.map(|kind| (kind, 0)).to_vec(),
     }
 }
 
@@ -118,6 +122,7 @@ impl Driver for SimulatedGpus {
                 .to_vec(),
             rows: Some(RemappedRows::default()),
             temperature: Some(temperature(index)),
+            memory_temperature: Some(temperature(index) + MEMORY_WARMER),
             clock_events: Some(IDLE),
             pcie_replays: Some(0),
             ..Sample::default()

@@ -6,9 +6,10 @@ use std::ops::Range;
 use super::policy::meant_kind;
 use super::problem::{Check, Problem, Problems, Severity};
 use super::reader::Reader;
-use super::syntax::{place, plain_message};
+use super::syntax::place;
 use super::tree::{Node, Value, bytes};
 use crate::api::rule::GpuFaultRuleSpec;
+use crate::yaml;
 
 const API_VERSION: &str = "gpu-remediator.dev/v1alpha1";
 
@@ -102,7 +103,7 @@ impl RuleFile {
                 let span = error
                     .location()
                     .map_or(0..0, |location| place(text, location));
-                let message = plain_message(&error);
+                let message = yaml::plain_message(&error);
                 problems.error(Check::Syntax, span, message);
             }
         }

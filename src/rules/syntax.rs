@@ -1,4 +1,4 @@
-//! What the YAML parser says of a text that it cannot read: where it is, and in which words.
+//! Where in a text the YAML parser found what it cannot read.
 
 use std::ops::Range;
 
@@ -24,21 +24,4 @@ pub(super) fn place(text: &str, location: Location) -> Range<usize> {
         .nth(number(location.column()))
         .map_or(line.len(), |(at, _)| at);
     line_start + column..line_start + line.len()
-}
-
-/// The message without the place, which is shown in another way.
-pub(super) fn plain_message(error: &serde_saphyr::Error) -> String {
-    let message = error.without_snippet().to_string();
-    let message = message.strip_prefix("error: ").unwrap_or(&message);
-    let message = message.lines().next().unwrap_or("not YAML");
-    // Advice for the programmer, not for the author of the file.
-    let message = message.split(", set ").next().unwrap_or(message);
-    match message.split_once(": ") {
-        Some((place, rest)) if place.starts_with("line ") => rest.to_owned(),
-        _ => message
-            .split(" at line ")
-            .next()
-            .unwrap_or(message)
-            .to_owned(),
-    }
 }

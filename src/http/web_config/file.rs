@@ -1,8 +1,9 @@
 //! The form of the file, which is that of the Prometheus exporter-toolkit.
 
-use super::error::{Place, WebConfigError};
+use super::error::WebConfigError;
+use crate::yaml::{self, Place};
 use serde::{Deserialize, Deserializer};
-use serde_saphyr::{Error, Spanned};
+use serde_saphyr::Spanned;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -93,32 +94,11 @@ impl File {
             Ok(file) => Ok(file.unwrap_or_default()),
             Err(error) => Err(WebConfigError::Syntax {
                 place: Place::new(path, error.location()),
-                problem: problem(&error),
+                // The parser's own words may hold a value, and that a secret.
+                problem: yaml::mistake(&error)
+                    .unwrap_or_else(|| "this is not YAML of the expected form".to_owned()),
             }),
         }
-    }
-}
-
-/// What is wrong, without any value from the file: it may be a secret.
-fn problem(error: &Error) -> String {
-    match error.without_snippet() {
-        Error::SerdeUnknownField {
-            field, expected, ..
-        } => format!(
-            "unknown field `{field}`; known here are {}",
-            expected.join(", ")
-        ),
-        Error::DuplicateMappingKey { key: Some(key), .. } => format!("`{key}` is there twice"),
-        Error::DuplicateMappingKey { key: None, .. } => "a field is there twice".to_owned(),
-        Error::SerdeInvalidType { expected, .. } | Error::SerdeInvalidValue { expected, .. } => {
-            format!("expected {expected}")
-        }
-        Error::Unexpected { expected, .. } => format!("expected {expected}"),
-        Error::InvalidScalar { ty, .. } => format!("expected {ty}"),
-        Error::InvalidBooleanStrict { .. } => "expected true or false".to_owned(),
-        Error::MultipleDocuments { .. } => "there is more than one document".to_owned(),
-        Error::NullIntoString { .. } => "expected text".to_owned(),
-        _ => "this is not YAML of the expected form".to_owned(),
     }
 }
 

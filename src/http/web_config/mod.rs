@@ -7,7 +7,7 @@ mod source;
 mod tls;
 mod users;
 
-pub use error::{Place, WebConfigError};
+pub use error::WebConfigError;
 pub(super) use users::Admission;
 
 use file::Headers;

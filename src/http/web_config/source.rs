@@ -1,7 +1,8 @@
 //! The file and the files that it names, as they are at one moment.
 
-use super::error::{Place, WebConfigError};
+use super::error::WebConfigError;
 use super::file::{File, Tls};
+use crate::yaml::Place;
 use serde_saphyr::{Location, Spanned};
 use sha2::{Digest, Sha256};
 use std::fmt;

@@ -1,7 +1,7 @@
 //! From what a file says to a scenario that can be played.
 
-use super::error::{Place, ScenarioError};
-use super::form::{File, Gpu, Gpus, Instance};
+use super::error::ScenarioError;
+use super::form::{File, Gpu, Gpus, Instance, Rise};
 use super::state::fold;
 use super::step::{Action, Step, What};
 use super::timeline::{SHORTEST_ROUND, Timeline};
@@ -9,6 +9,7 @@ use super::{Board, Scenario};
 use crate::nvml;
 use crate::nvml::simulated::{self, SimulatedGpus};
 use crate::xid::PciAddress;
+use crate::yaml::Place;
 use serde_saphyr::Spanned;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -108,7 +109,7 @@ fn could_be(step: &Step, boards: &[Board]) -> Result<(), String> {
             "an Xid 154 says what a GPU needs; use `recovery_action`, or give its `text`"
                 .to_owned(),
         ),
-        Action::LinkDown(link) | Action::LinkUp(link) => {
+        Action::LinkDown(link) | Action::LinkUp(link) | Action::LinkErrors { link, .. } => {
             let links = boards.get(*slot).map_or(0, |board| board.links);
             if *link < links {
                 return Ok(());
@@ -126,7 +127,13 @@ fn after(step: &mut Step, before: &[Step], gpus: usize) -> Result<(), String> {
     let What::Gpu { slot, action } = &mut step.what else {
         return Ok(());
     };
-    if !matches!(action, Action::Ecc { .. } | Action::Recovery { .. }) {
+    if !matches!(
+        action,
+        Action::Ecc { .. }
+            | Action::PcieReplays(_)
+            | Action::LinkErrors { .. }
+            | Action::Recovery { .. }
+    ) {
         return Ok(());
     }
     let temperatures = (0..).take(gpus).map(simulated::temperature);
@@ -140,21 +147,35 @@ fn after(step: &mut Step, before: &[Step], gpus: usize) -> Result<(), String> {
             corrected,
             uncorrected,
         } => {
-            for (kind, now, rise) in [
-                ("corrected", gpu.corrected, corrected),
-                ("uncorrected", gpu.uncorrected, uncorrected),
+            for (what, now, rise) in [
+                ("`ecc`: corrected", gpu.corrected, corrected),
+                ("`ecc`: uncorrected", gpu.uncorrected, uncorrected),
             ] {
-                if let Some(rise) = rise.filter(|rise| rise.to < now.volatile) {
-                    return Err(format!(
-                        "`ecc`: {kind} errors are at {} by then and never fall; {} is less",
-                        now.volatile, rise.to
-                    ));
+                if let Some(rise) = rise {
+                    rises(&format!("{what} errors"), now.volatile, rise)?;
                 }
             }
+        }
+        Action::PcieReplays(rise) => rises("`pcie_replays`: they", gpu.pcie_replays, rise)?,
+        Action::LinkErrors { link, kind, rise } => {
+            let now = gpu.link_errors.get(&(*link, *kind)).copied();
+            let what = format!("`link_errors`: those of kind {kind} on link {link}");
+            rises(&what, now.unwrap_or_default(), rise)?;
         }
         _ => {}
     }
     Ok(())
+}
+
+/// Counts go up only.
+fn rises(what: &str, now: u64, rise: &Rise) -> Result<(), String> {
+    if rise.to >= now {
+        return Ok(());
+    }
+    Err(format!(
+        "{what} are at {now} by then and never fall; {} is less",
+        rise.to
+    ))
 }
 
 fn boards(refuse: &Refuse<'_>, file: &File) -> Result<Vec<Board>, ScenarioError> {

@@ -26,15 +26,15 @@ fn a_mistake_in_the_form_is_told_with_its_place_and_a_mend() {
     for (text, expected) in [
         (
             "gpus: 2\nrepat: 1m\n",
-            "faults.yaml:2:1: unknown key `repat`; known here are gpus, model,",
+            "faults.yaml:2:1: unknown field `repat`; known here are gpus, model,",
         ),
         (
             "gpus: [{modell: x}]\n",
-            "faults.yaml:1:9: unknown key `modell`; known here are model, uuid,",
+            "faults.yaml:1:9: unknown field `modell`; known here are model, uuid,",
         ),
         (
             &step("{at: 1s, gpu: 0, xit: 79}"),
-            "faults.yaml:3:22: unknown key `xit`; known here are at, gpu, xid,",
+            "faults.yaml:3:22: unknown field `xit`; known here are at, gpu, xid,",
         ),
         (
             &step("{at: soon, gpu: 0, xid: 79}"),
@@ -48,14 +48,14 @@ fn a_mistake_in_the_form_is_told_with_its_place_and_a_mend() {
             &step("{at: -1s, gpu: 0, xid: 79}"),
             "`-1s` is not a duration",
         ),
-        (&step("{gpu: 0, xid: 79}"), "the key `at` is missing"),
+        (&step("{gpu: 0, xid: 79}"), "the field `at` is missing"),
         (
             &step("{at: 1s, gpu: 0, hang: ever}"),
             "`ever` is neither true nor a duration",
         ),
         (
             &step("{at: 1s, driver: gone}"),
-            "`gone` is none of the values that are known here: unloaded, loaded",
+            "`gone` is none of the values that are known here: unloaded, loaded, hung",
         ),
         (
             &step("{at: 1s, gpu: 0, xid: 79, source: kmsg}"),
@@ -67,13 +67,13 @@ fn a_mistake_in_the_form_is_told_with_its_place_and_a_mend() {
         ),
         (
             &step("{at: 1s, gpu: 0, temperature: {over: 1m}}"),
-            "the key `to` is missing",
+            "the field `to` is missing",
         ),
         (
             &step("{at: 1s, gpu: 0, xid: 79, xid: 80}"),
             "`xid` is there twice",
         ),
-        ("model: x\n", "the key `gpus` is missing"),
+        ("model: x\n", "the field `gpus` is missing"),
         (
             "gpus: many\n",
             "faults.yaml:1:1: expected how many GPUs there are, or a list of them",
@@ -146,6 +146,22 @@ fn a_step_that_cannot_be_is_told_with_its_number_and_place() {
             "{at: 1s, gpu: 0, link_down: 4}",
             "there is no link 4 on GPU 0, which has 4 (`links`)",
         ),
+        (
+            "{at: 1s, gpu: 0, link_errors: {link: 4, kind: crc, to: 1}}",
+            "there is no link 4 on GPU 0, which has 4 (`links`)",
+        ),
+        (
+            "{at: 1s, gpu: 0, link_errors: {link: 0, kind: ecc, to: 1}}",
+            "`link_errors` has the unknown kind `ecc`; known are replay, recovery, crc",
+        ),
+        (
+            "{at: 1s, gpu: 0, memory_temperature: {to: 201}}",
+            "`memory_temperature` ends at 201 °C; the most is 200",
+        ),
+        (
+            "{at: 1s, gpu: 0, pcie_replays: {to: 4294967296}}",
+            "`pcie_replays` ends at 4294967296; the most is 4294967295",
+        ),
         ("{at: 1s, gpu: 0, xid: 0}", "there is no Xid 0"),
         ("{at: 1s, gpu: 0, xid: 154}", "use `recovery_action`"),
     ] {
@@ -170,6 +186,28 @@ fn counts_do_not_fall_and_rounds_hold_their_steps() {
         ),
         "{told}"
     );
+    for (more, less, expected) in [
+        (
+            "pcie_replays: {to: 8}",
+            "pcie_replays: {to: 4}",
+            "`pcie_replays`: they are at 8 by then and never fall; 4 is less",
+        ),
+        (
+            "link_errors: {link: 2, kind: crc, to: 8}",
+            "link_errors: {link: 2, kind: crc, to: 4}",
+            "`link_errors`: those of kind crc on link 2 are at 8 by then and never fall; 4 is less",
+        ),
+    ] {
+        let told = refused(&format!(
+            "gpus: 1\ntimeline:\n  - {{at: 1s, gpu: 0, {more}}}\n  - {{at: 2s, gpu: 0, {less}}}\n"
+        ));
+        assert!(
+            told.contains(":4:5: step 2: ") && told.contains(expected),
+            "{told}"
+        );
+    }
+    // Each kind and each link counts for itself.
+    read("gpus: 1\ntimeline:\n  - {at: 1s, gpu: 0, link_errors: {link: 2, kind: crc, to: 8}}\n  - {at: 2s, gpu: 0, link_errors: {link: 1, kind: crc, to: 4}}\n  - {at: 2s, gpu: 0, link_errors: {link: 2, kind: replay, to: 4}}\n").unwrap();
     let told = refused("gpus: 1\nrepeat: 10s\ntimeline:\n  - {at: 10s, gpu: 0, lost: true}\n");
     assert!(
         told.contains(":4:5: step 1: is at 10s, and all begins anew after 10s (`repeat`)"),
@@ -252,6 +290,15 @@ fn the_example_plays_what_it_says() {
     assert!(some(&|gpu| gpu.uncorrected.volatile > 0 && gpu.rows.pending));
     assert!(some(&|gpu| gpu.temperature > 90 && gpu.throttle != 0));
     assert!(some(&|gpu| gpu.hang.is_some()));
+    assert!(some(&|gpu| gpu.memory_temperature > 100));
+    assert!(some(&|gpu| gpu.pcie_replays > 100));
+    assert!(some(&|gpu| gpu
+        .link_errors
+        .values()
+        .any(|errors| *errors > 100)));
+    let hung =
+        |moment: super::super::state::Moment| moment.driver == super::super::form::Driver::Hung;
+    assert!(every.clone().any(hung));
 }
 
 /// The keys of a part of the file, as the code knows them.
@@ -277,6 +324,10 @@ fn the_documentation_has_each_key() {
             step("{at: 0s, temperature: {none: 1}}"),
         ),
         ("## ECC errors", step("{at: 0s, ecc: {none: 1}}")),
+        (
+            "## Errors of a link",
+            step("{at: 0s, link_errors: {none: 1}}"),
+        ),
         (
             "## Remapped rows",
             step("{at: 0s, remapped_rows: {none: 1}}"),

@@ -2,10 +2,10 @@
 
 use super::events::ScenarioEvents;
 use super::state::{GpuState, Presence};
-use super::{Board, Simulation};
+use super::{Board, Simulation, form};
 use crate::nvml::{
     CallFailure, Details, Driver, DriverError, DriverSource, EccCount, Events, Identity, Instance,
-    Link, Links, Memory, Sample, Usage, simulated,
+    Links, Memory, Sample, Usage, simulated,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl ScenarioDriver {
     }
 
     fn loaded(&self, call: &'static str) -> Result<(), DriverError> {
-        if self.0.now().driver_loaded {
+        if self.0.answering().driver == form::Driver::Loaded {
             return Ok(());
         }
         Err(DriverError::Gone {
@@ -145,6 +145,8 @@ impl Driver for ScenarioDriver {
                 .collect(),
             rows: Some(state.rows),
             temperature: Some(state.temperature),
+            memory_temperature: Some(state.memory_temperature),
+            pcie_replays: Some(u32::try_from(state.pcie_replays).unwrap_or(u32::MAX)),
             clock_events: Some(state.throttle)
                 .filter(|bits| *bits != 0)
                 .or(healthy.clock_events),
@@ -170,15 +172,16 @@ impl Driver for ScenarioDriver {
         let Listed { slot, board, state } = self.call(index, "nvmlDeviceGetNvLinkState")?;
         let (healthy, failures) = self.0.gpus.links(slot)?;
         let link = |number| {
-            let up = simulated::link(number);
-            if !state.links_down.contains(&number) {
-                return up;
+            let mut link = simulated::link(number);
+            for (kind, count) in &mut link.errors {
+                let counted = state.link_errors.get(&(number, *kind));
+                *count = counted.copied().unwrap_or_default();
             }
-            Link {
-                up: Some(false),
-                speed: None,
-                ..up
+            if state.links_down.contains(&number) {
+                link.up = Some(false);
+                link.speed = None;
             }
+            link
         };
         let links = Links {
             links: (0..board.links).map(link).collect(),

@@ -1,6 +1,7 @@
 //! What the driver of a scenario tells by itself.
 
 use super::driver::{NOT_LOADED, ScenarioDriver};
+use super::form::Driver;
 use super::step::{Action, Step, What};
 use crate::nvml::{DriverError, Event, Events};
 use std::collections::VecDeque;
@@ -69,6 +70,8 @@ impl Events for ScenarioEvents {
             if let Some(event) = self.waiting.pop_front() {
                 return Ok(Some(event));
             }
+            // A driver that hangs keeps who waits for an event beyond the end of the wait.
+            let moment = simulation.answering();
             let now = simulation.clock.elapsed();
             let timeline = &simulation.scenario.timeline;
             let next = timeline.happening(self.next);
@@ -77,7 +80,7 @@ impl Events for ScenarioEvents {
                 self.waiting = self.told(next.step);
                 continue;
             }
-            if !timeline.at(now).driver_loaded {
+            if moment.driver == Driver::Unloaded {
                 return Err(DriverError::Gone {
                     call: "nvmlEventSetWait_v2",
                     code: NOT_LOADED,

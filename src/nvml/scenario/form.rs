@@ -1,6 +1,7 @@
 //! The form of the file: its keys and the kinds of their values.
 
-use super::error::{Place, ScenarioError};
+use super::error::ScenarioError;
+use crate::yaml::{self, Place};
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, de::Error as _};
 use serde_saphyr::{Error, Spanned};
@@ -71,10 +72,13 @@ pub(super) struct Step {
     pub(super) ecc: Option<Ecc>,
     pub(super) remapped_rows: Option<Rows>,
     pub(super) temperature: Option<Rise>,
+    pub(super) memory_temperature: Option<Rise>,
+    pub(super) pcie_replays: Option<Rise>,
     pub(super) recovery_action: Option<Recovery>,
     pub(super) throttle: Option<Vec<String>>,
     pub(super) link_down: Option<u32>,
     pub(super) link_up: Option<u32>,
+    pub(super) link_errors: Option<LinkErrors>,
     pub(super) driver: Option<Driver>,
     // More about an Xid.
     pub(super) text: Option<String>,
@@ -100,6 +104,17 @@ pub(super) struct Rise {
 pub(super) struct Ecc {
     pub(super) corrected: Option<Rise>,
     pub(super) uncorrected: Option<Rise>,
+}
+
+/// Errors of one kind on one NVLink.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LinkErrors {
+    pub(super) link: u32,
+    pub(super) kind: String,
+    pub(super) to: u64,
+    #[serde(default)]
+    pub(super) over: Time,
 }
 
 /// Row remapping; what is left out stays as it is.
@@ -136,12 +151,13 @@ pub(super) enum Recovery {
     DrainAndReset = 4,
 }
 
-/// Whether the driver is there.
+/// Whether the driver is there, and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Driver {
     Unloaded,
     Loaded,
+    Hung,
 }
 
 /// A duration such as `500ms`, `30s` or `1m30s`.
@@ -231,41 +247,15 @@ impl File {
     }
 }
 
+/// What is wrong; a scenario holds no secrets.
 fn problem(error: &Error) -> String {
-    match error.without_snippet() {
-        Error::SerdeUnknownField {
-            field, expected, ..
-        } => format!(
-            "unknown key `{field}`; known here are {}",
-            expected.join(", ")
-        ),
+    yaml::mistake(error).unwrap_or_else(|| match error.without_snippet() {
         Error::SerdeUnknownVariant {
             variant, expected, ..
         } => format!(
             "`{variant}` is none of the values that are known here: {}",
             expected.join(", ")
         ),
-        Error::SerdeMissingField { field, .. } => format!("the key `{field}` is missing"),
-        Error::DuplicateMappingKey { key: Some(key), .. } => format!("`{key}` is there twice"),
-        Error::SerdeInvalidType { expected, .. } | Error::SerdeInvalidValue { expected, .. } => {
-            format!("expected {expected}")
-        }
-        Error::Unexpected { expected, .. } => format!("expected {expected}"),
-        Error::InvalidScalar { ty, .. } => format!("expected {ty}"),
-        Error::InvalidBooleanStrict { .. } => "expected true or false".to_owned(),
-        Error::MultipleDocuments { .. } => "there is more than one document".to_owned(),
-        other => words(other),
-    }
-}
-
-/// The parser's own words, without the place, which stands before them.
-fn words(error: &Error) -> String {
-    let text = error.to_string();
-    let line = text.lines().next().unwrap_or_default();
-    let line = line.strip_prefix("error: ").unwrap_or(line);
-    let line = match line.split_once(": ") {
-        Some((place, rest)) if place.starts_with("line ") => rest,
-        _ => line,
-    };
-    line.split(" at line ").next().unwrap_or(line).to_owned()
+        _ => yaml::plain_message(error),
+    })
 }

@@ -18,14 +18,16 @@ mod timeline;
 use super::{Identity, Instance, SimulatedGpus};
 use crate::xid::{PciAddress, Process, XidMessage};
 use clock::SimulationClock;
+use form::Driver;
 use state::Moment;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use step::{Action, Step, What};
 use timeline::Timeline;
 
 pub use driver::ScenarioDriver;
-pub use error::{Place, ScenarioError};
+pub use error::ScenarioError;
 pub use log::ScenarioLog;
 
 /// What a file says: the GPUs, and what happens to them.
@@ -95,6 +97,20 @@ pub struct Simulation {
 impl Simulation {
     fn now(&self) -> Moment {
         self.scenario.timeline.at(self.clock.elapsed())
+    }
+
+    /// How everything is as soon as the driver does not hang.
+    fn answering(&self) -> Moment {
+        loop {
+            let now = self.clock.elapsed();
+            let timeline = &self.scenario.timeline;
+            let moment = timeline.at(now);
+            if moment.driver != Driver::Hung {
+                return moment;
+            }
+            let change = timeline.next_change(now).unwrap_or(Duration::MAX);
+            self.clock.wait_until(change);
+        }
     }
 
     /// The GPU that has this place in the file.

@@ -1,17 +1,18 @@
 //! How each GPU is at a moment.
 
-use super::form::Rows;
+use super::form::{Driver, Rows};
 use super::step::{Action, Step, What};
 use crate::nvml::RemappedRows;
+use crate::nvml::simulated::MEMORY_WARMER;
 use crate::xid::RecoveryAction;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How everything is at a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Moment {
-    /// Whether the driver is loaded.
-    pub(super) driver_loaded: bool,
+    /// Whether the driver is there, and answers.
+    pub(super) driver: Driver,
     /// The GPUs in the file's order.
     pub(super) gpus: Vec<GpuState>,
 }
@@ -27,8 +28,13 @@ pub(super) struct GpuState {
     pub(super) throttle: u64,
     pub(super) rows: RemappedRows,
     pub(super) links_down: BTreeSet<u32>,
+    /// By link and kind; what is not there is 0.
+    pub(super) link_errors: BTreeMap<(u32, &'static str), u64>,
     /// Degrees Celsius.
     pub(super) temperature: u32,
+    /// Degrees Celsius.
+    pub(super) memory_temperature: u32,
+    pub(super) pcie_replays: u64,
     pub(super) corrected: Errors,
     pub(super) uncorrected: Errors,
 }
@@ -140,6 +146,9 @@ struct Course {
     state: GpuState,
     healthy_temperature: u32,
     temperature: Curve,
+    memory_temperature: Curve,
+    pcie_replays: Curve,
+    link_errors: BTreeMap<(u32, &'static str), Curve>,
     corrected: Counter,
     uncorrected: Counter,
 }
@@ -158,12 +167,18 @@ impl Course {
                 throttle: 0,
                 rows: RemappedRows::default(),
                 links_down: BTreeSet::new(),
+                link_errors: BTreeMap::new(),
                 temperature,
+                memory_temperature: temperature + MEMORY_WARMER,
+                pcie_replays: 0,
                 corrected: Errors::default(),
                 uncorrected: Errors::default(),
             },
             healthy_temperature: temperature,
             temperature: Curve::flat(temperature.into()),
+            memory_temperature: Curve::flat((temperature + MEMORY_WARMER).into()),
+            pcie_replays: Curve::flat(0),
+            link_errors: BTreeMap::new(),
             corrected: none,
             uncorrected: none,
         }
@@ -173,6 +188,8 @@ impl Course {
     fn begin_counting(&mut self, at: Duration) {
         self.corrected.begin_anew(at);
         self.uncorrected.begin_anew(at);
+        self.pcie_replays = Curve::flat(0);
+        self.link_errors.clear();
     }
 
     /// It was reset or reseated and is as new, but for what the board keeps: its aggregate counts and its remapped rows.
@@ -216,6 +233,12 @@ impl Course {
             Action::Temperature(rise) => {
                 self.temperature = self.temperature.towards(rise.to, at, rise.over.0);
             }
+            Action::MemoryTemperature(rise) => {
+                self.memory_temperature = self.memory_temperature.towards(rise.to, at, rise.over.0);
+            }
+            Action::PcieReplays(rise) => {
+                self.pcie_replays = self.pcie_replays.towards(rise.to, at, rise.over.0);
+            }
             Action::Recovery { change, .. } => state.recovery_action = change.to,
             Action::Throttle(bits) => state.throttle = *bits,
             Action::LinkDown(link) => {
@@ -223,6 +246,11 @@ impl Course {
             }
             Action::LinkUp(link) => {
                 state.links_down.remove(link);
+            }
+            Action::LinkErrors { link, kind, rise } => {
+                let errors = self.link_errors.entry((*link, *kind));
+                let errors = errors.or_insert_with(|| Curve::flat(0));
+                *errors = errors.towards(rise.to, at, rise.over.0);
             }
         }
     }
@@ -232,6 +260,11 @@ impl Course {
         GpuState {
             hang: self.state.hang.filter(|hang| !over(hang)),
             temperature: u32::try_from(self.temperature.at(at)).unwrap_or(u32::MAX),
+            memory_temperature: u32::try_from(self.memory_temperature.at(at)).unwrap_or(u32::MAX),
+            pcie_replays: self.pcie_replays.at(at),
+            link_errors: (self.link_errors.iter())
+                .map(|(of, errors)| (*of, errors.at(at)))
+                .collect(),
             corrected: self.corrected.at(at),
             uncorrected: self.uncorrected.at(at),
             ..self.state.clone()
@@ -255,17 +288,17 @@ pub(super) fn fold<'a>(
     at: Duration,
 ) -> Moment {
     let mut gpus: Vec<_> = temperatures.map(Course::healthy).collect();
-    let mut driver_loaded = true;
+    let mut driver = Driver::Loaded;
     for step in steps.into_iter().take_while(|step| step.at <= at) {
         match &step.what {
             What::Line(_) => {}
-            What::Driver { loaded } => {
-                if *loaded && !driver_loaded {
+            What::Driver(next) => {
+                if driver == Driver::Unloaded && *next != Driver::Unloaded {
                     for gpu in &mut gpus {
                         gpu.begin_counting(step.at);
                     }
                 }
-                driver_loaded = *loaded;
+                driver = *next;
             }
             What::Gpu { slot, action } => {
                 if let Some(gpu) = gpus.get_mut(*slot) {
@@ -275,7 +308,7 @@ pub(super) fn fold<'a>(
         }
     }
     Moment {
-        driver_loaded,
+        driver,
         gpus: gpus.iter().map(|gpu| gpu.at(at)).collect(),
     }
 }

@@ -1,7 +1,8 @@
 //! The steps of a timeline, and what is wrong with one.
 
-use super::form::{self, Driver, Ecc, Hang, Rise, Rows, Source};
+use super::form::{self, Driver, Ecc, Hang, LinkErrors, Rise, Rows, Source};
 use crate::nvml::CLOCK_EVENTS;
+use crate::nvml::simulated::LINK_ERRORS;
 use crate::xid::{Process, RecoveryAction, RecoveryChange};
 use std::time::Duration;
 
@@ -21,8 +22,8 @@ pub(super) struct Step {
 pub(super) enum What {
     /// The kernel log has a line more.
     Line(String),
-    /// The driver comes or goes.
-    Driver { loaded: bool },
+    /// The driver comes, goes, or answers no more.
+    Driver(Driver),
     /// Something happens to a GPU.
     Gpu {
         /// Its place in the file.
@@ -46,6 +47,8 @@ pub(super) enum Action {
     },
     RemappedRows(Rows),
     Temperature(Rise),
+    MemoryTemperature(Rise),
+    PcieReplays(Rise),
     /// The driver asks for something else than before, and says so in an Xid 154.
     Recovery {
         change: RecoveryChange,
@@ -55,6 +58,12 @@ pub(super) enum Action {
     Throttle(u64),
     LinkDown(u32),
     LinkUp(u32),
+    LinkErrors {
+        link: u32,
+        /// One of [`LINK_ERRORS`].
+        kind: &'static str,
+        rise: Rise,
+    },
 }
 
 /// An Xid; what is `None` is as it usually is.
@@ -79,8 +88,8 @@ impl Source {
 }
 
 /// The keys of which a step has one.
-const ACTIONS: &str = "xid, line, lost, vanish, back, hang, ecc, remapped_rows, temperature, recovery_action, throttle, \
-                       link_down, link_up, driver";
+const ACTIONS: &str = "xid, line, lost, vanish, back, hang, ecc, remapped_rows, temperature, memory_temperature, \
+                       pcie_replays, recovery_action, throttle, link_down, link_up, link_errors, driver";
 
 /// What a key asks for.
 enum Asked {
@@ -102,9 +111,7 @@ impl Step {
                 return Err(format!("`{key}` is of no single GPU; leave out `gpu`"));
             }
             (_, Asked::Line(line)) => What::Line(line),
-            (_, Asked::Driver(driver)) => What::Driver {
-                loaded: driver == Driver::Loaded,
-            },
+            (_, Asked::Driver(driver)) => What::Driver(driver),
         };
         Ok(Self { at, what })
     }
@@ -149,7 +156,17 @@ fn asked(form: form::Step) -> Result<(&'static str, Asked), String> {
             form.remapped_rows
                 .map(|rows| Ok(Action::RemappedRows(rows))),
         ),
-        ("temperature", form.temperature.map(temperature)),
+        (
+            "temperature",
+            form.temperature
+                .map(|rise| temperature(rise).map(Action::Temperature)),
+        ),
+        (
+            "memory_temperature",
+            form.memory_temperature
+                .map(|rise| temperature(rise).map(Action::MemoryTemperature)),
+        ),
+        ("pcie_replays", form.pcie_replays.map(pcie_replays)),
         (
             "recovery_action",
             form.recovery_action.map(|to| {
@@ -167,6 +184,7 @@ fn asked(form: form::Step) -> Result<(&'static str, Asked), String> {
             form.link_down.map(|link| Ok(Action::LinkDown(link))),
         ),
         ("link_up", form.link_up.map(|link| Ok(Action::LinkUp(link)))),
+        ("link_errors", form.link_errors.map(link_errors)),
     ];
     let of_gpu = rest
         .into_iter()
@@ -244,11 +262,38 @@ fn ecc(ecc: Ecc) -> Result<Action, String> {
     })
 }
 
-fn temperature(rise: Rise) -> Result<Action, String> {
+fn temperature(rise: Rise) -> Result<Rise, String> {
     if rise.to > HOTTEST {
         return Err(format!("ends at {} °C; the most is {HOTTEST}", rise.to));
     }
-    Ok(Action::Temperature(rise))
+    Ok(rise)
+}
+
+fn pcie_replays(rise: Rise) -> Result<Action, String> {
+    // The driver's counter has 32 bits.
+    if rise.to > u32::MAX.into() {
+        return Err(format!("ends at {}; the most is {}", rise.to, u32::MAX));
+    }
+    Ok(Action::PcieReplays(rise))
+}
+
+fn link_errors(errors: LinkErrors) -> Result<Action, String> {
+    let known = LINK_ERRORS.into_iter().find(|kind| *kind == errors.kind);
+    let kind = known.ok_or_else(|| {
+        format!(
+            "has the unknown kind `{}`; known are {}",
+            errors.kind,
+            LINK_ERRORS.join(", ")
+        )
+    })?;
+    Ok(Action::LinkErrors {
+        link: errors.link,
+        kind,
+        rise: Rise {
+            to: errors.to,
+            over: errors.over,
+        },
+    })
 }
 
 fn throttle(names: Vec<String>) -> Result<Action, String> {

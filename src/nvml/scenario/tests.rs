@@ -75,12 +75,17 @@ fn a_file_without_a_timeline_is_as_a_count() {
 #[test]
 fn a_sample_is_that_of_its_moment() {
     let simulation = play(
-        "gpus: 1\ntimeline:\n  - {at: 10s, gpu: 0, temperature: {to: 90, over: 50s}}\n  - {at: 10s, gpu: 0, ecc: {corrected: {to: 500, over: 100s}, uncorrected: {to: 1}}}\n  - {at: 10s, gpu: 0, remapped_rows: {uncorrected: 1, pending: true}}\n  - {at: 10s, gpu: 0, recovery_action: gpu_reset}\n  - {at: 10s, gpu: 0, throttle: [hw_slowdown, hw_thermal_slowdown]}\n  - {at: 10s, gpu: 0, link_down: 3}\n  - {at: 20s, gpu: 0, link_up: 3}\n  - {at: 20s, gpu: 0, throttle: []}\n",
+        "gpus: 1\ntimeline:\n  - {at: 10s, gpu: 0, temperature: {to: 90, over: 50s}}\n  - {at: 10s, gpu: 0, ecc: {corrected: {to: 500, over: 100s}, uncorrected: {to: 1}}}\n  - {at: 10s, gpu: 0, remapped_rows: {uncorrected: 1, pending: true}}\n  - {at: 10s, gpu: 0, recovery_action: gpu_reset}\n  - {at: 10s, gpu: 0, throttle: [hw_slowdown, hw_thermal_slowdown]}\n  - {at: 10s, gpu: 0, link_down: 3}\n  - {at: 10s, gpu: 0, memory_temperature: {to: 98, over: 50s}}\n  - {at: 10s, gpu: 0, pcie_replays: {to: 100, over: 50s}}\n  - {at: 10s, gpu: 0, link_errors: {link: 2, kind: crc, to: 40, over: 10s}}\n  - {at: 20s, gpu: 0, link_up: 3}\n  - {at: 20s, gpu: 0, throttle: []}\n",
     );
     let driver = driver(&simulation);
     simulation.clock.set(seconds(15));
     let sample = driver.sample(0).unwrap();
     assert_eq!(sample.temperature, Some(45));
+    assert_eq!(sample.memory_temperature, Some(53));
+    assert_eq!(sample.pcie_replays, Some(10));
+    let errors = |link: usize| driver.links(0).unwrap().0.links[link].errors.clone();
+    assert_eq!(errors(2), [("replay", 0), ("recovery", 0), ("crc", 20)]);
+    assert_eq!(errors(1), [("replay", 0), ("recovery", 0), ("crc", 0)]);
     let counts: Vec<_> = sample
         .ecc
         .iter()
@@ -153,6 +158,54 @@ fn a_call_hangs_until_the_hang_ends_and_the_others_are_answered() {
     assert!(answers.recv_timeout(MOMENT).is_err(), "it hangs");
     simulation.clock.set(seconds(40));
     assert_eq!(answers.recv_timeout(SOON), Ok((1, true)));
+}
+
+#[test]
+fn a_driver_that_hangs_answers_no_call_until_it_does_again() {
+    let simulation = play(
+        "gpus: 2\ntimeline:\n  - {at: 10s, driver: hung}\n  - {at: 11s, gpu: 0, xid: 120}\n  - {at: 20s, driver: loaded}\n  - {at: 30s, driver: hung}\n  - {at: 40s, driver: unloaded}\n",
+    );
+    let driver = driver(&simulation);
+    let mut events = Arc::clone(&driver).events(0).unwrap().unwrap();
+    simulation.clock.set(seconds(10));
+    let (sender, answers) = mpsc::channel();
+    let ask = || {
+        type Call = fn(&dyn Driver) -> bool;
+        let calls: [Call; 4] = [
+            |driver| driver.version().is_ok(),
+            |driver| driver.gpu_count().is_ok(),
+            |driver| driver.identity(0).is_ok(),
+            |driver| driver.sample(1).is_ok(),
+        ];
+        for call in calls {
+            let (driver, sender) = (Arc::clone(&driver), sender.clone());
+            std::thread::spawn(move || sender.send(call(driver.as_ref())));
+        }
+    };
+    ask();
+    let (source, opened) = (ScenarioDriver::new(Arc::clone(&simulation)), sender.clone());
+    std::thread::spawn(move || opened.send(source.open().is_ok()));
+    let (told, event) = mpsc::channel();
+    std::thread::spawn(move || told.send(events.next(Duration::ZERO)));
+    simulation.clock.set(seconds(19));
+    assert!(answers.recv_timeout(MOMENT).is_err(), "they hang");
+    assert!(event.recv_timeout(MOMENT).is_err(), "who waits hangs, too");
+    simulation.clock.set(seconds(20));
+    for _ in 0..5 {
+        assert_eq!(answers.recv_timeout(SOON), Ok(true));
+    }
+    assert_eq!(event.recv_timeout(SOON), Ok(Ok(Some(xid(120)))));
+    simulation.clock.set(seconds(30));
+    ask();
+    assert!(answers.recv_timeout(MOMENT).is_err(), "they hang");
+    simulation.clock.set(seconds(40));
+    for _ in 0..4 {
+        assert_eq!(
+            answers.recv_timeout(SOON),
+            Ok(false),
+            "it went while they hung"
+        );
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a moment is made of.
 #![allow(clippy::unwrap_used)]
 
-use super::super::form::{Rise, Source, Time};
+use super::super::form::{Driver, Rise, Source, Time};
 use super::super::state::{Curve, Presence};
 use super::super::step::{Action, What, Xid};
 use super::*;
@@ -32,6 +32,14 @@ fn corrected(to: u64, over: u64) -> Action {
     Action::Ecc {
         corrected: Some(rise(to, over)),
         uncorrected: None,
+    }
+}
+
+fn link_errors(to: u64, over: u64) -> Action {
+    Action::LinkErrors {
+        link: 3,
+        kind: "crc",
+        rise: rise(to, over),
     }
 }
 
@@ -77,6 +85,9 @@ fn who_is_back_is_healthy_and_the_board_keeps_what_it_counted() {
             step(2, Action::Temperature(rise(95, 0))),
             step(2, Action::Throttle(0x40)),
             step(2, Action::LinkDown(3)),
+            step(2, Action::MemoryTemperature(rise(105, 0))),
+            step(2, Action::PcieReplays(rise(8, 0))),
+            step(2, link_errors(8, 0)),
             step(5, Action::Back),
             step(6, corrected(10, 0)),
         ],
@@ -85,6 +96,11 @@ fn who_is_back_is_healthy_and_the_board_keeps_what_it_counted() {
     let lost = timeline.at(seconds(4));
     assert_eq!(lost.gpus[0].presence, Presence::Lost);
     assert!(lost.gpus[0].links_down.contains(&3));
+    assert_eq!(lost.gpus[0].link_errors[&(3, "crc")], 8);
+    assert_eq!(
+        (lost.gpus[0].memory_temperature, lost.gpus[0].pcie_replays),
+        (105, 8)
+    );
     let back = timeline.at(seconds(5));
     let errors = back.gpus[0].corrected;
     assert_eq!((errors.volatile, errors.aggregate), (0, 100));
@@ -97,26 +113,39 @@ fn who_is_back_is_healthy_and_the_board_keeps_what_it_counted() {
 
 #[test]
 fn a_driver_that_is_loaded_anew_counts_anew() {
-    let driver = |at, loaded| Step {
+    let driver = |at, driver| Step {
         at: seconds(at),
-        what: What::Driver { loaded },
+        what: What::Driver(driver),
     };
     let steps = vec![
         step(1, corrected(7, 0)),
-        driver(2, false),
-        driver(3, true),
-        driver(4, true),
+        step(1, Action::PcieReplays(rise(5, 0))),
+        step(1, link_errors(9, 0)),
+        driver(2, Driver::Unloaded),
+        driver(3, Driver::Loaded),
+        driver(4, Driver::Loaded),
+        step(5, link_errors(2, 0)),
+        driver(6, Driver::Hung),
+        driver(7, Driver::Loaded),
     ];
     let timeline = timeline(steps, None);
     let told = |at| {
         let moment = timeline.at(seconds(at));
-        let errors = moment.gpus[0].corrected;
-        (moment.driver_loaded, errors.volatile, errors.aggregate)
+        let gpu = &moment.gpus[0];
+        let link = gpu.link_errors.get(&(3, "crc")).copied();
+        let errors = (gpu.corrected.volatile, gpu.corrected.aggregate);
+        (moment.driver, errors, gpu.pcie_replays, link)
     };
-    assert_eq!(told(1), (true, 7, 7));
-    assert_eq!(told(2), (false, 7, 7));
-    assert_eq!(told(3), (true, 0, 7));
-    assert_eq!(told(4), (true, 0, 7));
+    assert_eq!(told(1), (Driver::Loaded, (7, 7), 5, Some(9)));
+    assert_eq!(told(2), (Driver::Unloaded, (7, 7), 5, Some(9)));
+    assert_eq!(told(3), (Driver::Loaded, (0, 7), 0, None));
+    assert_eq!(told(4), (Driver::Loaded, (0, 7), 0, None));
+    assert_eq!(told(6), (Driver::Hung, (0, 7), 0, Some(2)));
+    assert_eq!(
+        told(7),
+        (Driver::Loaded, (0, 7), 0, Some(2)),
+        "it was there"
+    );
 }
 
 #[test]
@@ -175,7 +204,7 @@ fn happenings_are_numbered_over_all_rounds() {
 
 /// Steps with times of one minute; counts only rise.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let one = (0u64..60_000, 0..GPUS, 0u8..9, 0u64..200, 0u64..40);
+    let one = (0u64..60_000, 0..GPUS, 0u8..12, 0u64..200, 0u64..40);
     proptest::collection::vec(one, 0..12).prop_map(|mut all| {
         all.sort_by_key(|(at, ..)| *at);
         let step = |(number, (at, slot, kind, value, over)): (u64, (u64, usize, u8, u64, u64))| {
@@ -188,12 +217,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
                 5 => corrected(number * 1000 + value, over),
                 6 => Action::Temperature(rise(value, over)),
                 7 => Action::LinkDown(3),
+                8 => Action::MemoryTemperature(rise(value, over)),
+                9 => Action::PcieReplays(rise(number * 1000 + value, over)),
+                10 => link_errors(number * 1000 + value, over),
                 _ => {
+                    let all = [Driver::Loaded, Driver::Unloaded, Driver::Hung];
                     return Step {
                         at: Duration::from_millis(at),
-                        what: What::Driver {
-                            loaded: value % 2 == 0,
-                        },
+                        what: What::Driver(all[(value % 3) as usize]),
                     };
                 }
             };
