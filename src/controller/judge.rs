@@ -5,10 +5,10 @@ use jiff::{SignedDuration, Timestamp};
 use super::opening::{Judgement, Opening};
 use crate::api::fault::RuleRef;
 use crate::api::rule::{Rule, RuleGroup, RuleStatus};
-use crate::rules::activation::{Activation, Activations};
+use crate::rules::activation::{Activation, Activations, is_same_subject};
 use crate::rules::alert::Evaluation;
 use crate::rules::state::RuleState;
-use crate::rules::subject::SubjectTemplates;
+use crate::rules::subject::{Subject, SubjectTemplates};
 use crate::rules::template::{Dialect, Template, TemplateError};
 
 /// A rule that can be evaluated.
@@ -51,27 +51,27 @@ impl Judge {
         slot: Timestamp,
         evaluation: &Evaluation,
     ) -> Judgement {
+        let subject = |labels| self.subjects.resolve(labels).ok();
+        let firing = evaluation.firing.iter();
+        let firing = firing.filter_map(|alert| Some((subject(&alert.labels)?, alert.clone())));
+        let (stale, firing): (Vec<_>, Vec<_>) = firing.partition(|(_, alert)| alert.stale);
+        let is_seen = |one: &Subject| {
+            let mut seen = firing.iter();
+            seen.any(|(other, _)| is_same_subject(one, other))
+        };
+        let stale = stale.into_iter().map(|(subject, _)| subject);
+        let unclear = evaluation.unclear.iter().filter_map(subject);
         Judgement {
             rule: reference.clone(),
             at: slot,
             known: evaluation.error.is_none(),
-            firing: evaluation
-                .firing
-                .iter()
-                .filter_map(|alert| {
-                    let subject = self.subjects.resolve(&alert.labels).ok()?;
-                    Some((subject, alert.clone()))
-                })
+            unclear: unclear
+                .chain(stale.filter(|subject| !is_seen(subject)))
                 .collect(),
-            unclear: evaluation
-                .unclear
-                .iter()
-                .filter_map(|labels| self.subjects.resolve(labels).ok())
-                .collect(),
+            firing,
         }
     }
 
-    /// What is to be opened, and a complaint about alerts that name no node.
     /// The faults that are to be opened, and why an alert names no node.
     pub(super) fn openings(
         &mut self,

@@ -61,7 +61,7 @@ pub struct Judgement {
     pub known: bool,
     /// The firing alerts with their subjects. A subject that is neither here nor in `unclear` is silent.
     pub firing: Vec<(Subject, Alert)>,
-    /// Subjects of which nothing is known, because their value is NaN or a histogram.
+    /// Subjects of which nothing is known, because their value is NaN or a histogram, or their alert is stale.
     pub unclear: Vec<Subject>,
 }
 

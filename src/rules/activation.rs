@@ -13,6 +13,11 @@ use super::subject::Subject;
 /// What makes two alerts of one rule alerts about the same thing.
 type Key = (String, Option<String>, Option<u32>);
 
+/// Whether two subjects of one rule are the same.
+pub fn is_same_subject(one: &Subject, other: &Subject) -> bool {
+    key(one) == key(other)
+}
+
 /// An activation: what it is about, and since when.
 pub type Activation = (Key, Timestamp);
 
@@ -27,7 +32,7 @@ pub struct Activations {
 impl Activations {
     /// Takes note of what fires now. Answers, once for each subject whose fault has not been opened yet, the alert that
     /// has fired longest; its `active_at` is the beginning of the subject's activation, and it counts as seen, and when,
-    /// if any of the subject's alerts was.
+    /// if any of the subject's alerts was. On stale alerts alone nothing is opened.
     ///
     /// A node that has joined again is another, and what goes on firing is to be opened for it as well: `node_uid` tells
     /// the UID of a node's object, as far as it is known.
@@ -41,11 +46,12 @@ impl Activations {
             let entry = longest.entry(key(&subject));
             let (_, kept) = entry.or_insert_with(|| (subject, alert.clone()));
             let seen = kept.seen || alert.seen;
+            let stale = kept.stale && alert.stale;
             let sample_time = kept.sample_time.max(alert.sample_time);
             if alert.active_at < kept.active_at {
                 *kept = alert;
             }
-            (kept.seen, kept.sample_time) = (seen, sample_time);
+            (kept.seen, kept.stale, kept.sample_time) = (seen, stale, sample_time);
         }
         self.since = longest
             .iter()
@@ -66,7 +72,7 @@ impl Activations {
                 let (now, opened_for) = (node_uid(&subject.node), opened_for.as_ref());
                 now.is_none() || opened_for.is_none() || now.as_ref() == opened_for
             });
-            if !is_open {
+            if !is_open && !alert.stale {
                 unopened.push((activation, subject, alert));
             }
         }
@@ -106,6 +112,7 @@ mod tests {
             active_at: at(active),
             sample_time: at(active),
             seen: true,
+            stale: false,
         };
         (subject, alert)
     }
@@ -185,6 +192,20 @@ mod tests {
         let again = on(&mut activations, Some("n2")).unwrap();
         activations.opened(again, Some("n2".to_owned()));
         assert_eq!(on(&mut activations, Some("n2")), None);
+    }
+
+    #[test]
+    fn a_stale_alert_goes_on_and_opens_nothing_until_it_is_seen_again() {
+        let mut activations = Activations::default();
+        let (subject, mut stale) = alert("x", 5);
+        (stale.seen, stale.stale) = (false, true);
+        assert_eq!(
+            firing(&mut activations, vec![(subject.clone(), stale.clone())]),
+            []
+        );
+        let fresh = alert("y", 50);
+        let opened = firing(&mut activations, vec![(subject, stale), fresh]);
+        assert_eq!(opened[0].2.active_at, at(5), "it is the same activation");
     }
 
     #[test]

@@ -19,6 +19,9 @@ pub struct Alert {
     pub sample_time: Timestamp,
     /// Whether the series was there when it was last looked for; `keep_firing_for` keeps an alert that is not.
     pub seen: bool,
+    /// Whether it was last seen longer ago than alerts are kept firing for, as after a time without answers. It is kept all
+    /// the same, but nothing follows from it until it is seen again.
+    pub stale: bool,
 }
 
 /// What an evaluation made of an answer.

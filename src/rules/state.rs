@@ -31,13 +31,15 @@ struct Element {
 }
 
 impl Element {
-    fn alert(&self, labels: &Labels) -> Alert {
+    /// As it is at an evaluation. What was seen longer ago than `kept` is stale.
+    fn alert(&self, labels: &Labels, now: Timestamp, kept: SignedDuration) -> Alert {
         Alert {
             labels: labels.clone(),
             value: self.value,
             active_at: self.active_at,
             sample_time: self.sample_time,
             seen: self.keep_firing_since.is_none(),
+            stale: now.duration_since(self.last_seen) > kept,
         }
     }
 }
@@ -113,7 +115,8 @@ impl RuleState {
             {
                 continue;
             }
-            let last_seen = saved.last_seen.as_ref().map_or(active_at, |time| time.0);
+            let last_seen = saved.last_seen.as_ref();
+            let last_seen = last_seen.map_or(active_at, |time| time.0.min(now));
             if saved.state == AlertPhase::Pending && self.gap_is_too_long(last_seen, now) {
                 continue;
             }
@@ -147,9 +150,18 @@ impl RuleState {
         })
     }
 
+    /// The longest time without news that changes nothing.
+    fn longest_gap(&self) -> SignedDuration {
+        self.interval.saturating_mul(3).max(SHORTEST_GAP)
+    }
+
     fn gap_is_too_long(&self, last_seen: Timestamp, now: Timestamp) -> bool {
-        let longest = self.interval.saturating_mul(3).max(SHORTEST_GAP);
-        now.duration_since(last_seen) > longest
+        now.duration_since(last_seen) > self.longest_gap()
+    }
+
+    /// How long ago an alert that is kept firing may have been seen, when there was an answer all the time.
+    fn kept(&self) -> SignedDuration {
+        self.keep_firing_for.saturating_add(self.longest_gap())
     }
 
     /// Takes an answer that holds for the evaluation time `now`.
@@ -163,7 +175,7 @@ impl RuleState {
             .and_then(|answer| self.identify(answer));
         let seen = match seen {
             Ok(seen) => seen,
-            Err(unknown) => return self.unchanged(unknown),
+            Err(unknown) => return self.unchanged(now, unknown),
         };
         self.series_seen = seen.series;
         let held = self.active.keys().filter(|labels| {
@@ -171,10 +183,8 @@ impl RuleState {
         });
         let count = seen.numbers.len() + held.count();
         if count > self.limit {
-            return self.unchanged(Unknown::new(
-                UnknownReason::LimitExceeded,
-                format!("{count} alerts, the limit of the group is {}", self.limit),
-            ));
+            let problem = format!("{count} alerts, the limit of the group is {}", self.limit);
+            return self.unchanged(now, Unknown::new(UnknownReason::LimitExceeded, problem));
         }
         self.last_error = None;
         let mut evaluation = Evaluation {
@@ -183,13 +193,13 @@ impl RuleState {
         };
         self.advance_missing(now, &seen, &mut evaluation);
         self.advance_seen(now, &seen, &mut evaluation);
-        evaluation.firing = self.firing();
+        evaluation.firing = self.firing(now);
         evaluation
     }
 
     /// Alerts whose series the answer lacks: pending ones end, firing ones end when `keep_firing_for` is over.
     fn advance_missing(&mut self, now: Timestamp, seen: &Seen, evaluation: &mut Evaluation) {
-        let keep_firing_for = self.keep_firing_for;
+        let (keep_firing_for, kept) = (self.keep_firing_for, self.kept());
         self.active.retain(|labels, element| {
             if seen.numbers.contains_key(labels) || seen.without_number.contains(labels) {
                 return true;
@@ -201,12 +211,13 @@ impl RuleState {
             if now.duration_since(since) < keep_firing_for {
                 return true;
             }
-            evaluation.resolved.push(element.alert(labels));
+            evaluation.resolved.push(element.alert(labels, now, kept));
             false
         });
     }
 
     fn advance_seen(&mut self, now: Timestamp, seen: &Seen, evaluation: &mut Evaluation) {
+        let kept = self.kept();
         for (labels, (value, sample_time)) in &seen.numbers {
             let gap = self
                 .active
@@ -234,26 +245,29 @@ impl RuleState {
             {
                 element.phase = AlertPhase::Firing;
                 element.firing_since = Some(now);
-                evaluation.newly_firing.push(element.alert(labels));
+                evaluation
+                    .newly_firing
+                    .push(element.alert(labels, now, kept));
             }
         }
     }
 
-    fn unchanged(&mut self, unknown: Unknown) -> Evaluation {
+    fn unchanged(&mut self, now: Timestamp, unknown: Unknown) -> Evaluation {
         self.last_error = Some(unknown.clone());
         Evaluation {
-            firing: self.firing(),
+            firing: self.firing(now),
             error: Some(unknown),
             ..Evaluation::default()
         }
     }
 
-    /// The alerts that fire.
-    pub fn firing(&self) -> Vec<Alert> {
+    /// The alerts that fire, as they are at an evaluation.
+    pub fn firing(&self, now: Timestamp) -> Vec<Alert> {
+        let kept = self.kept();
         self.active
             .iter()
             .filter(|(_, element)| element.phase == AlertPhase::Firing)
-            .map(|(labels, element)| element.alert(labels))
+            .map(|(labels, element)| element.alert(labels, now, kept))
             .collect()
     }
 

@@ -255,7 +255,7 @@ fn a_rule_whose_labels_changed_does_not_take_up_the_old_alerts() {
     let second = RuleState::new(&group, &changed, INTERVAL)
         .unwrap()
         .restored(&first.status(), at(1));
-    assert!(second.firing().is_empty());
+    assert!(second.firing(at(0)).is_empty());
 }
 
 #[test]
@@ -279,6 +279,31 @@ fn an_earlier_process_whose_clock_was_ahead_does_not_stop_the_counting() {
     assert_eq!(nodes(&evaluation.newly_firing), ["a"]);
 }
 
+#[test]
+fn what_was_seen_longer_ago_than_it_is_kept_is_stale_until_it_is_seen_again() {
+    let seen = || answer(&[("a", 1.0)]);
+    let stale = |evaluation: &Evaluation| {
+        let firing = evaluation.firing.iter();
+        firing.map(|alert| alert.stale).collect::<Vec<_>>()
+    };
+    // Kept for a minute, and three intervals are no gap.
+    let mut long_ago = state("0s", "60s");
+    assert_eq!(stale(&long_ago.evaluate(at(0), &seen())), [false]);
+    assert_eq!(stale(&long_ago.evaluate(at(90), &error())), [false]);
+    assert_eq!(stale(&long_ago.evaluate(at(600), &error())), [true]);
+    let mut another = state("0s", "60s").restored(&long_ago.status(), at(605));
+    for state in [&mut long_ago, &mut another] {
+        assert_eq!(stale(&state.evaluate(at(610), &answer(&[]))), [true]);
+        assert_eq!(stale(&state.evaluate(at(669), &answer(&[]))), [true]);
+        assert_eq!(stale(&state.evaluate(at(669), &seen())), [false]);
+        assert_eq!(stale(&state.evaluate(at(680), &answer(&[]))), [false]);
+    }
+    // A value that is no number is no news either.
+    let nan = || answer(&[("a", f64::NAN)]);
+    assert_eq!(stale(&long_ago.evaluate(at(690), &nan())), [false]);
+    assert_eq!(stale(&long_ago.evaluate(at(760), &nan())), [true]);
+}
+
 proptest! {
     /// Whatever the answers: an alert fires only after it was seen, with a number, for the whole of `for`; errors change
     /// nothing; and going through the status form at any evaluation makes no difference.
@@ -289,6 +314,7 @@ proptest! {
         let mut plain = state("30s", "20s");
         let mut restarted = state("30s", "20s");
         let mut present_since: Option<Timestamp> = None;
+        let mut last_present: Option<Timestamp> = None;
         for (tick, kind) in answers.iter().enumerate() {
             let now = at(i64::try_from(tick).unwrap() * 10);
             let answer = match kind {
@@ -301,10 +327,13 @@ proptest! {
                 2 => present_since = None,
                 _ => {}
             }
+            if matches!(kind, 0 | 1) {
+                last_present = Some(now);
+            }
             if tick == restart {
                 restarted = state("30s", "20s").restored(&restarted.status(), now);
             }
-            let before = plain.firing().len();
+            let before = plain.firing(now).len();
             let evaluation = plain.evaluate(now, &answer);
             if *kind == 3 {
                 prop_assert_eq!(evaluation.firing.len(), before);
@@ -316,6 +345,10 @@ proptest! {
                 prop_assert!(alert.active_at >= since);
             }
             let other = restarted.evaluate(now, &answer);
+            for alert in &evaluation.firing {
+                let kept = SignedDuration::from_secs(20 + 30);
+                prop_assert_eq!(alert.stale, now.duration_since(last_present.unwrap()) > kept);
+            }
             let times = |alerts: &[Alert]| alerts.iter().map(|alert| alert.active_at).collect::<Vec<_>>();
             prop_assert_eq!(times(&other.firing), times(&evaluation.firing));
         }

@@ -20,6 +20,45 @@ fn phases(simulation: &Simulation) -> Vec<Phase> {
         .collect()
 }
 
+/// The alert begins before the clock goes wrong, and nobody knows more of it until the clock is right again. Meanwhile a
+/// person has deleted the fault, and the GPU was mended.
+#[test]
+fn what_was_seen_before_the_clock_went_wrong_opens_nothing_hours_later() {
+    block_on(async {
+        let setup = Setup::new(
+            WorldPlan::new().nodes(4, 8),
+            shipped::rules(None).unwrap(),
+            shipped::policy().unwrap(),
+        );
+        let mut simulation = Simulation::start(setup).unwrap();
+        simulation.start_controller("controller-1").unwrap();
+        simulation.run_for(15 * MINUTE).await;
+        Act::Xid(NODE.to_owned(), 5, 79)
+            .perform(&mut simulation)
+            .unwrap();
+        let processing = |s: &Simulation| phases(s) == [Phase::Processing];
+        simulation
+            .run_until("the fault is processed", MINUTE, processing)
+            .await
+            .unwrap();
+        Act::ClockJump(119).perform(&mut simulation).unwrap();
+        Act::DeleteFaults(NODE.to_owned())
+            .perform(&mut simulation)
+            .unwrap();
+        simulation.run_for(5 * MINUTE).await;
+        Act::Repair(NODE.to_owned())
+            .perform(&mut simulation)
+            .unwrap();
+        simulation.run_for(120 * MINUTE).await;
+        Act::ClockJump(-119).perform(&mut simulation).unwrap();
+        simulation.restart(0).unwrap();
+        simulation.run_for(20 * MINUTE).await;
+        assert_eq!(phases(&simulation), []);
+        assert_eq!(simulation.violations(), []);
+    })
+    .unwrap();
+}
+
 /// Eight minutes ago every GPU was healthy, and had been for longer than a proof takes.
 #[test]
 fn a_clock_that_is_set_back_or_forward_holds_a_fault_until_it_is_right_again() {
