@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use kube::api::PostParams;
 use kube::{Api, Client};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::chart::{self, NAMESPACE};
 use crate::harness::cluster::Cluster;
@@ -197,6 +197,57 @@ async fn helm_installs_says_what_is_needed_upgrades_and_keeps_the_faults() {
         "prometheus.bearerTokenSecret.name=prometheus-reader",
     ]);
     assert!(notes.contains("kubectl get nodes -l pool=gpu\n"), "{notes}");
+
+    // As docs/operations.md has it: what was set before stays.
+    let secret = |workload: &str| format!("{workload}.webConfig.secretName=web");
+    release(&[
+        "upgrade",
+        "gpu-remediator",
+        "CHART",
+        "--reset-then-reuse-values",
+        "--set",
+        "dashboards.enabled=true,exporter.webConfig.probeScheme=HTTPS",
+        "--set",
+        &secret("exporter"),
+        "--set",
+        &secret("controller"),
+    ]);
+    let told = kubectl(
+        cluster.admin_kubeconfig(),
+        [
+            "get",
+            "configmap,daemonset,deployment",
+            "-n",
+            NAMESPACE,
+            "-o",
+            "json",
+        ],
+        "",
+    )
+    .expect_ok("kubectl get");
+    let told: Value = serde_json::from_str(&told).expect("a list");
+    let items = told["items"].as_array().expect("items");
+    let dashboard = |item: &&Value| item["data"]["gpu-remediator-gpu-health.json"].is_string();
+    assert_eq!(items.iter().filter(dashboard).count(), 1, "{told}");
+    let workloads: Vec<_> = items
+        .iter()
+        .map(|item| (item["kind"].as_str(), &item["spec"]["template"]["spec"]))
+        .filter(|(kind, _)| *kind != Some("ConfigMap"))
+        .collect();
+    assert_eq!(workloads.len(), 2, "{told}");
+    for (kind, pod) in workloads {
+        let volumes = pod["volumes"].to_string();
+        assert!(volumes.contains(r#""secret":{"name":"web"}"#), "{volumes}");
+        if kind == Some("DaemonSet") {
+            assert_eq!(pod["nodeSelector"], json!({"pool": "gpu"}));
+            assert_eq!(
+                pod["containers"][0]["livenessProbe"]["httpGet"]["scheme"],
+                "HTTPS"
+            );
+        } else {
+            assert!(volumes.contains("prometheus-reader"), "{volumes}");
+        }
+    }
 
     release(&["uninstall", "gpu-remediator"]);
     let kept = kubectl(
