@@ -20,12 +20,19 @@ const MOST: f64 = 100.0;
 
 const KERNEL: &str = include_str!("exporter/kernel_lines.txt");
 
-/// What the driver says beside Xids. It passes the first look.
+/// What the driver says beside Xids.
 const DRIVER: &str = "\
 NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.124.06  Wed Feb 26 02:10:23 UTC 2025
 NVRM: testIfDsmSubFunctionEnabled: GPS ACPI DSM called before _acpiDsmSupportedFuncCacheInit subfunction = 11.
 NVRM: GPU 0000:3b:00.0: rm_init_adapter: GPU is in low power state
 NVRM: nvAssertFailedNoLog: Assertion failed: NVLink peer is not connected @ knvlink_class.c:812
+";
+
+/// What passes the first look and is no Xid either: the driver says it once for each GPU.
+const PASSED: &str = "\
+NVRM: The NVIDIA GPU 0000:3b:00.0 (PCI ID: 10de:2330)
+NVRM: GPU at PCI:0000:3b:00: GPU-6f3a1f9e-5b2c-4c0e-9d57-0f8a3b1c2d4e
+NVRM: GPU Board Serial Number: 1650123456789
 ";
 
 const XIDS: &str = "\
@@ -97,6 +104,7 @@ fn main() -> std::process::ExitCode {
     for (what, texts, bound) in [
         ("of the kernel", KERNEL, true),
         ("of the driver, no Xids", DRIVER, true),
+        ("of the driver, once for each GPU", PASSED, true),
         ("Xids", XIDS, false),
     ] {
         let texts: Vec<&str> = texts.lines().collect();

@@ -42,12 +42,12 @@ pub fn mistake(error: &Error) -> Option<String> {
         Error::SerdeUnknownField {
             field, expected, ..
         } => format!(
-            "unknown field `{field}`; known here are {}",
+            "unknown key `{field}`; known here are {}",
             expected.join(", ")
         ),
-        Error::SerdeMissingField { field, .. } => format!("the field `{field}` is missing"),
+        Error::SerdeMissingField { field, .. } => format!("the key `{field}` is missing"),
         Error::DuplicateMappingKey { key: Some(key), .. } => format!("`{key}` is there twice"),
-        Error::DuplicateMappingKey { key: None, .. } => "a field is there twice".to_owned(),
+        Error::DuplicateMappingKey { key: None, .. } => "a key is there twice".to_owned(),
         Error::SerdeInvalidType { expected, .. } | Error::SerdeInvalidValue { expected, .. } => {
             format!("expected {expected}")
         }
@@ -68,7 +68,10 @@ pub fn plain_message(error: &Error) -> String {
     let message = message.strip_prefix("error: ").unwrap_or(&message);
     let message = message.lines().next().unwrap_or("not YAML");
     // Advice for the programmer, not for the author of the file.
-    let message = message.split(", set ").next().unwrap_or(message);
+    let message = match message.split_once(", set ") {
+        Some((said, advice)) if advice.contains(" in Options") => said,
+        _ => message,
+    };
     match message.split_once(": ") {
         Some((place, rest)) if place.starts_with("line ") => rest.to_owned(),
         _ => message
@@ -103,7 +106,7 @@ mod tests {
             (
                 "nam: hunter2\n",
                 "a.yaml:1:1",
-                "unknown field `nam`; known here are name, ready",
+                "unknown key `nam`; known here are name, ready",
             ),
             ("name: a\nready: hunter2\n", "a.yaml:2:8", "expected"),
             (
@@ -111,7 +114,7 @@ mod tests {
                 "a.yaml:2:1",
                 "`name` is there twice",
             ),
-            ("ready: true\n", "a.yaml:1:1", "the field `name` is missing"),
+            ("ready: true\n", "a.yaml:1:1", "the key `name` is missing"),
             ("name: [hunter2]\n", "a.yaml:1:7", "expected"),
         ] {
             let error = refused(text);

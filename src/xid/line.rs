@@ -7,7 +7,7 @@
 use super::message::XidMessage;
 use super::pci::PciAddress;
 use super::sxid::{SxidMessage, of_switch};
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, MatchKind};
 use std::sync::LazyLock;
 
 const XID: &str = "NVRM: Xid";
@@ -79,7 +79,11 @@ pub struct BusLoss {
 #[must_use]
 pub fn may_be_message(line: &[u8]) -> bool {
     // Looks for all of them at once. Without it, every line would be parsed.
-    static ANY: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::new(MARKS).ok());
+    static ANY: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+        // Only so does it look at many bytes at once.
+        let kind = MatchKind::LeftmostFirst;
+        AhoCorasick::builder().match_kind(kind).build(MARKS).ok()
+    });
     ANY.as_ref().is_none_or(|any| any.is_match(line))
 }
 

@@ -177,7 +177,7 @@ fn a_scenario_that_is_wrong_is_refused_before_anything_listens() {
     for (text, expected) in [
         (
             Some("gpus: 2\ntimeline:\n  - {at: 1s, gpu: 0, xit: 79}\n"),
-            "faults.yaml:3:22: unknown field `xit`",
+            "faults.yaml:3:22: unknown key `xit`",
         ),
         (
             Some("gpus: 2\ntimeline:\n  - {at: 1s, gpu: 7, xid: 79}\n"),

@@ -91,7 +91,7 @@ fn a_web_configuration_that_cannot_be_used_ends_the_start() {
     for (text, expected) in [
         (
             "tls_server_config:\n  cert: a\n  cert_fil: b\n",
-            "web.yml:3:3: unknown field `cert_fil`",
+            "web.yml:3:3: unknown key `cert_fil`",
         ),
         (
             "tls_server_config:\n  cert_file: a.pem\n",

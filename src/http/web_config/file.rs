@@ -120,16 +120,16 @@ mod tests {
         for (text, expected) in [
             (
                 "tls_server_config:\n  cert_fil: a.pem\n",
-                "web.yml:2:3: unknown field `cert_fil`; known here are cert, key",
+                "web.yml:2:3: unknown key `cert_fil`; known here are cert, key",
             ),
             (
                 "rate_limit:\n  burst: 3\n",
-                "web.yml:1:1: unknown field `rate_limit`; known here are tls_server_config, http_server_config, \
+                "web.yml:1:1: unknown key `rate_limit`; known here are tls_server_config, http_server_config, \
                  basic_auth_users",
             ),
             (
                 "http_server_config:\n  headers:\n    X-Other: a\n",
-                "web.yml:3:5: unknown field `X-Other`",
+                "web.yml:3:5: unknown key `X-Other`",
             ),
             (
                 "http_server_config: {http2: perhaps}\n",

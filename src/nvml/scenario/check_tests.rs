@@ -26,15 +26,15 @@ fn a_mistake_in_the_form_is_told_with_its_place_and_a_mend() {
     for (text, expected) in [
         (
             "gpus: 2\nrepat: 1m\n",
-            "faults.yaml:2:1: unknown field `repat`; known here are gpus, model,",
+            "faults.yaml:2:1: unknown key `repat`; known here are gpus, model,",
         ),
         (
             "gpus: [{modell: x}]\n",
-            "faults.yaml:1:9: unknown field `modell`; known here are model, uuid,",
+            "faults.yaml:1:9: unknown key `modell`; known here are model, uuid,",
         ),
         (
             &step("{at: 1s, gpu: 0, xit: 79}"),
-            "faults.yaml:3:22: unknown field `xit`; known here are at, gpu, xid,",
+            "faults.yaml:3:22: unknown key `xit`; known here are at, gpu, xid,",
         ),
         (
             &step("{at: soon, gpu: 0, xid: 79}"),
@@ -48,7 +48,7 @@ fn a_mistake_in_the_form_is_told_with_its_place_and_a_mend() {
             &step("{at: -1s, gpu: 0, xid: 79}"),
             "`-1s` is not a duration",
         ),
-        (&step("{gpu: 0, xid: 79}"), "the field `at` is missing"),
+        (&step("{gpu: 0, xid: 79}"), "the key `at` is missing"),
         (
             &step("{at: 1s, gpu: 0, hang: ever}"),
             "`ever` is neither true nor a duration",
@@ -67,13 +67,13 @@ fn a_mistake_in_the_form_is_told_with_its_place_and_a_mend() {
         ),
         (
             &step("{at: 1s, gpu: 0, temperature: {over: 1m}}"),
-            "the field `to` is missing",
+            "the key `to` is missing",
         ),
         (
             &step("{at: 1s, gpu: 0, xid: 79, xid: 80}"),
             "`xid` is there twice",
         ),
-        ("model: x\n", "the field `gpus` is missing"),
+        ("model: x\n", "the key `gpus` is missing"),
         (
             "gpus: many\n",
             "faults.yaml:1:1: expected how many GPUs there are, or a list of them",

@@ -1,7 +1,7 @@
 //! The driver of a scenario.
 
 use super::events::ScenarioEvents;
-use super::state::{GpuState, Presence};
+use super::state::{GpuState, Moment, Presence};
 use super::{Board, Simulation, form};
 use crate::nvml::{
     CallFailure, Details, Driver, DriverError, DriverSource, EccCount, Events, Identity, Instance,
@@ -31,9 +31,11 @@ impl ScenarioDriver {
         Self(simulation)
     }
 
-    fn loaded(&self, call: &'static str) -> Result<(), DriverError> {
-        if self.0.answering().driver == form::Driver::Loaded {
-            return Ok(());
+    /// When the driver answers, and how everything is then.
+    fn loaded(&self, call: &'static str) -> Result<(Duration, Moment), DriverError> {
+        let (now, moment) = self.0.answering();
+        if moment.driver == form::Driver::Loaded {
+            return Ok((now, moment));
         }
         Err(DriverError::Gone {
             call,
@@ -41,41 +43,23 @@ impl ScenarioDriver {
         })
     }
 
-    /// The place in the file of the GPU at an index of the driver's list.
-    pub(super) fn slot(&self, index: u32) -> Result<usize, DriverError> {
-        let moment = self.0.now();
-        let mut listed = moment
-            .gpus
-            .iter()
-            .enumerate()
-            .filter(|(_, gpu)| gpu.presence != Presence::Vanished);
-        let at = usize::try_from(index).ok().and_then(|at| listed.nth(at));
-        at.map(|(slot, _)| slot).ok_or(DriverError::Call {
-            call: "nvmlDeviceGetHandleByIndex_v2",
-            code: "invalid_argument",
-        })
-    }
-
     /// A call for one GPU: it hangs for as long as the scenario says, and then finds how the GPU is.
     fn call(&self, index: u32, call: &'static str) -> Result<Listed<'_>, DriverError> {
-        self.loaded(call)?;
-        let slot = self.slot(index)?;
+        let (_, moment) = self.loaded(call)?;
+        let slot = slot(&moment, index)?;
         let gone = || DriverError::GpuLost;
+        // The driver may hang while the GPU does, and the GPU again: what is told is of the moment when neither does.
         let state = loop {
-            let now = self.0.clock.elapsed();
-            let timeline = &self.0.scenario.timeline;
-            let mut gpus = timeline.at(now).gpus;
-            if slot >= gpus.len() {
+            let (now, mut moment) = self.loaded(call)?;
+            if slot >= moment.gpus.len() {
                 return Err(gone());
             }
-            let gpu = gpus.swap_remove(slot);
+            let gpu = moment.gpus.swap_remove(slot);
             if gpu.hang.is_none() {
                 break gpu;
             }
-            let change = timeline.next_change(now).unwrap_or(Duration::MAX);
-            self.0.clock.wait_until(change);
+            self.0.wait_for_change(now);
         };
-        self.loaded(call)?;
         if state.presence != Presence::Answers {
             return Err(gone());
         }
@@ -85,6 +69,20 @@ impl ScenarioDriver {
             state,
         })
     }
+}
+
+/// The place in the file of the GPU at an index of the driver's list.
+fn slot(moment: &Moment, index: u32) -> Result<usize, DriverError> {
+    let mut listed = moment
+        .gpus
+        .iter()
+        .enumerate()
+        .filter(|(_, gpu)| gpu.presence != Presence::Vanished);
+    let at = usize::try_from(index).ok().and_then(|at| listed.nth(at));
+    at.map(|(slot, _)| slot).ok_or(DriverError::Call {
+        call: "nvmlDeviceGetHandleByIndex_v2",
+        code: "invalid_argument",
+    })
 }
 
 impl DriverSource for ScenarioDriver {
@@ -103,13 +101,16 @@ impl Driver for ScenarioDriver {
     }
 
     fn cuda_version(&self) -> Option<String> {
+        self.loaded("nvmlSystemGetCudaDriverVersion_v2").ok()?;
         self.0.scenario.cuda_version.clone()
     }
 
     fn gpu_count(&self) -> Result<u32, DriverError> {
-        self.loaded("nvmlDeviceGetCount_v2")?;
-        let gpus = self.0.now().gpus;
-        let listed = gpus.iter().filter(|gpu| gpu.presence != Presence::Vanished);
+        let (_, moment) = self.loaded("nvmlDeviceGetCount_v2")?;
+        let listed = moment
+            .gpus
+            .iter()
+            .filter(|gpu| gpu.presence != Presence::Vanished);
         Ok(u32::try_from(listed.count()).unwrap_or(u32::MAX))
     }
 

@@ -71,8 +71,7 @@ impl Events for ScenarioEvents {
                 return Ok(Some(event));
             }
             // A driver that hangs keeps who waits for an event beyond the end of the wait.
-            let moment = simulation.answering();
-            let now = simulation.clock.elapsed();
+            let (now, moment) = simulation.answering();
             let timeline = &simulation.scenario.timeline;
             let next = timeline.happening(self.next);
             if let Some(next) = next.filter(|next| next.at <= now) {

@@ -95,22 +95,22 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    fn now(&self) -> Moment {
-        self.scenario.timeline.at(self.clock.elapsed())
-    }
-
-    /// How everything is as soon as the driver does not hang.
-    fn answering(&self) -> Moment {
+    /// The first moment in which the driver does not hang, since the start, and how everything is then.
+    fn answering(&self) -> (Duration, Moment) {
         loop {
             let now = self.clock.elapsed();
-            let timeline = &self.scenario.timeline;
-            let moment = timeline.at(now);
+            let moment = self.scenario.timeline.at(now);
             if moment.driver != Driver::Hung {
-                return moment;
+                return (now, moment);
             }
-            let change = timeline.next_change(now).unwrap_or(Duration::MAX);
-            self.clock.wait_until(change);
+            self.wait_for_change(now);
         }
+    }
+
+    /// Waits until something has changed that had not at a moment.
+    fn wait_for_change(&self, now: Duration) {
+        let change = self.scenario.timeline.next_change(now);
+        self.clock.wait_until(change.unwrap_or(Duration::MAX));
     }
 
     /// The GPU that has this place in the file.

@@ -10,6 +10,8 @@ use std::time::Duration;
 /// How long anything may take on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
 const MOMENT: Duration = Duration::from_millis(20);
+/// The calls that are made of a driver that hangs.
+const CALLS: usize = 9;
 
 /// A simulation whose clock stands at 0.
 fn play(text: &str) -> Arc<Simulation> {
@@ -161,9 +163,32 @@ fn a_call_hangs_until_the_hang_ends_and_the_others_are_answered() {
 }
 
 #[test]
+fn a_call_that_outlasts_hangs_finds_how_the_gpu_is_then() {
+    let simulation = play(
+        "gpus: 2\ntimeline:\n  - {at: 10s, gpu: 0, hang: 10s}\n  - {at: 10s, gpu: 1, hang: 10s}\n  - {at: 15s, driver: hung}\n  - {at: 30s, gpu: 0, lost: true}\n  - {at: 30s, gpu: 1, hang: 40s}\n  - {at: 60s, driver: loaded}\n",
+    );
+    simulation.clock.set(seconds(12));
+    let driver = driver(&simulation);
+    let (sender, answers) = mpsc::channel();
+    for index in 0..2 {
+        let (driver, sender) = (Arc::clone(&driver), sender.clone());
+        std::thread::spawn(move || sender.send((index, driver.sample(index).is_ok())));
+    }
+    for moment in [20, 59] {
+        simulation.clock.set(seconds(moment));
+        assert!(answers.recv_timeout(MOMENT).is_err(), "they hang");
+    }
+    simulation.clock.set(seconds(60));
+    assert_eq!(answers.recv_timeout(SOON), Ok((0, false)), "it is lost");
+    assert!(answers.recv_timeout(MOMENT).is_err(), "it hangs anew");
+    simulation.clock.set(seconds(70));
+    assert_eq!(answers.recv_timeout(SOON), Ok((1, true)));
+}
+
+#[test]
 fn a_driver_that_hangs_answers_no_call_until_it_does_again() {
     let simulation = play(
-        "gpus: 2\ntimeline:\n  - {at: 10s, driver: hung}\n  - {at: 11s, gpu: 0, xid: 120}\n  - {at: 20s, driver: loaded}\n  - {at: 30s, driver: hung}\n  - {at: 40s, driver: unloaded}\n",
+        "gpus: 2\ncuda_version: 13.0\ntimeline:\n  - {at: 10s, driver: hung}\n  - {at: 11s, gpu: 0, xid: 120}\n  - {at: 20s, driver: loaded}\n  - {at: 30s, driver: hung}\n  - {at: 40s, driver: unloaded}\n",
     );
     let driver = driver(&simulation);
     let mut events = Arc::clone(&driver).events(0).unwrap().unwrap();
@@ -171,7 +196,12 @@ fn a_driver_that_hangs_answers_no_call_until_it_does_again() {
     let (sender, answers) = mpsc::channel();
     let ask = || {
         type Call = fn(&dyn Driver) -> bool;
-        let calls: [Call; 4] = [
+        let calls: [Call; CALLS] = [
+            |driver| driver.cuda_version().is_some(),
+            |driver| driver.usage(0).is_ok(),
+            |driver| driver.links(0).is_ok(),
+            |driver| driver.instances(0).is_ok(),
+            |driver| driver.details(0).is_ok(),
             |driver| driver.version().is_ok(),
             |driver| driver.gpu_count().is_ok(),
             |driver| driver.identity(0).is_ok(),
@@ -191,7 +221,7 @@ fn a_driver_that_hangs_answers_no_call_until_it_does_again() {
     assert!(answers.recv_timeout(MOMENT).is_err(), "they hang");
     assert!(event.recv_timeout(MOMENT).is_err(), "who waits hangs, too");
     simulation.clock.set(seconds(20));
-    for _ in 0..5 {
+    for _ in 0..=CALLS {
         assert_eq!(answers.recv_timeout(SOON), Ok(true));
     }
     assert_eq!(event.recv_timeout(SOON), Ok(Ok(Some(xid(120)))));
@@ -199,7 +229,7 @@ fn a_driver_that_hangs_answers_no_call_until_it_does_again() {
     ask();
     assert!(answers.recv_timeout(MOMENT).is_err(), "they hang");
     simulation.clock.set(seconds(40));
-    for _ in 0..4 {
+    for _ in 0..CALLS {
         assert_eq!(
             answers.recv_timeout(SOON),
             Ok(false),
