@@ -17,6 +17,7 @@ use super::rule_status::StatusWriter;
 use crate::api::rule::{GpuFaultRule, RuleStatus};
 use crate::clock::Clock;
 use crate::rules::schedule::Schedule;
+use crate::rules::state::longest_gap;
 
 /// How often the local copy of the rules is compared with what is being evaluated although no change was told of: a rule
 /// that was deleted while the watch was down is missing from the next list, and nothing else says so.
@@ -207,9 +208,12 @@ async fn evaluate_group<O: FaultOpener>(
     let Some(group) = groups.get(index) else {
         return;
     };
+    let gap = longest_gap(schedule.interval());
     let mut last = None;
     loop {
         let now = surroundings.clock.now();
+        // A clock that was ahead and was set back is not waited for.
+        last = last.filter(|last: &Timestamp| last.duration_since(now) <= gap);
         let slot = schedule.next(last.map_or(now, |last: Timestamp| now.max(last)));
         if let Some(last) = last {
             surroundings.metrics.missed(schedule.missed(last, slot));
@@ -220,6 +224,10 @@ async fn evaluate_group<O: FaultOpener>(
             biased;
             () = cancel.cancelled() => return,
             () = tokio::time::sleep(wait) => {}
+        }
+        if surroundings.clock.now().duration_since(slot).abs() > gap {
+            // The clock was set meanwhile: the slot is of another time.
+            continue;
         }
         let mut group = group.lock().await;
         group

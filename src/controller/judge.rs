@@ -5,10 +5,10 @@ use jiff::{SignedDuration, Timestamp};
 use super::opening::{Judgement, Opening};
 use crate::api::fault::RuleRef;
 use crate::api::rule::{Rule, RuleGroup, RuleStatus};
-use crate::rules::activation::{Activation, Activations, is_same_subject};
+use crate::rules::activation::{Activation, Activations};
 use crate::rules::alert::Evaluation;
-use crate::rules::state::RuleState;
-use crate::rules::subject::{Subject, SubjectTemplates};
+use crate::rules::state::{RuleState, longest_gap};
+use crate::rules::subject::SubjectTemplates;
 use crate::rules::template::{Dialect, Template, TemplateError};
 
 /// A rule that can be evaluated.
@@ -16,7 +16,14 @@ pub(super) struct Judge {
     pub(super) state: RuleState,
     subjects: SubjectTemplates,
     message: Template,
+    interval: SignedDuration,
     pub(super) activations: Activations,
+}
+
+/// Until when an answer for an evaluation time says how things are.
+fn good_until(slot: Timestamp, interval: SignedDuration) -> Timestamp {
+    slot.saturating_add(longest_gap(interval))
+        .unwrap_or(Timestamp::MAX)
 }
 
 impl Judge {
@@ -40,6 +47,7 @@ impl Judge {
             },
             subjects: SubjectTemplates::new(&rule.remediation)?,
             message: Template::parse(message, Dialect::Alert)?,
+            interval,
             activations: Activations::default(),
         })
     }
@@ -55,20 +63,14 @@ impl Judge {
         let firing = evaluation.firing.iter();
         let firing = firing.filter_map(|alert| Some((subject(&alert.labels)?, alert.clone())));
         let (stale, firing): (Vec<_>, Vec<_>) = firing.partition(|(_, alert)| alert.stale);
-        let is_seen = |one: &Subject| {
-            let mut seen = firing.iter();
-            seen.any(|(other, _)| is_same_subject(one, other))
-        };
-        let stale = stale.into_iter().map(|(subject, _)| subject);
-        let unclear = evaluation.unclear.iter().filter_map(subject);
         Judgement {
             rule: reference.clone(),
             at: slot,
+            good_until: good_until(slot, self.interval),
             known: evaluation.error.is_none(),
-            unclear: unclear
-                .chain(stale.filter(|subject| !is_seen(subject)))
-                .collect(),
             firing,
+            stale: stale.into_iter().map(|(subject, _)| subject).collect(),
+            unclear: evaluation.unclear.iter().filter_map(subject).collect(),
         }
     }
 
@@ -77,6 +79,7 @@ impl Judge {
         &mut self,
         rule: &Rule,
         reference: &RuleRef,
+        slot: Timestamp,
         evaluation: &Evaluation,
         node_uid: impl Fn(&str) -> Option<String>,
     ) -> (Vec<(Activation, Opening)>, Option<String>) {
@@ -97,6 +100,7 @@ impl Judge {
                     subject,
                     message: self.message.expand(&alert.labels, alert.value),
                     alert,
+                    good_until: good_until(slot, self.interval),
                     expr: rule.expr.clone(),
                 };
                 (activation, opening)

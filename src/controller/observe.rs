@@ -148,6 +148,8 @@ fn drained_for(fault: &Fault, all: &[Arc<GpuFault>]) -> Option<String> {
 fn rule(fault: &Fault, ctx: &Context) -> RuleFacts {
     let exists = fault.spec.rule_ref.as_ref().is_none_or(|reference| {
         let object = ctx.caches.rules.get(&ObjectRef::new(&reference.name));
+        // One that is being deleted is not evaluated any more.
+        let object = object.filter(|object| object.metadata.deletion_timestamp.is_none());
         object.is_some_and(|object| {
             let group = object
                 .spec
@@ -158,7 +160,7 @@ fn rule(fault: &Fault, ctx: &Context) -> RuleFacts {
         })
     });
     if exists {
-        ctx.memory.rule(&fault.name)
+        ctx.memory.rule(&fault.name, ctx.clock.now())
     } else {
         RuleFacts::Gone
     }

@@ -76,7 +76,7 @@ impl Opener {
                     "fault opened"
                 );
                 ctx.caches.wrote(created);
-                ctx.memory.rule_fires_anew(&name);
+                ctx.memory.rule_fires_anew(&name, opening.good_until);
                 Ok(Opened::Created)
             }
             Err(error) if error.is_conflict() => match faults::read(&ctx.clients.act, &name).await?
@@ -118,7 +118,8 @@ impl Opener {
             .events
             .publish(&written, true, "Refired", "The rule fires again");
         self.ctx.caches.wrote(written);
-        self.ctx.memory.rule_fires_anew(&fault.name);
+        let good_until = opening.good_until;
+        self.ctx.memory.rule_fires_anew(&fault.name, good_until);
         self.ctx.nudges.nudge(&fault.name);
         Ok(Opened::Reopened)
     }
@@ -178,11 +179,14 @@ impl FaultOpener for Opener {
                 .any(|(subject, _)| is_about(subject))
             {
                 RuleFacts::Firing
+            } else if judgement.stale.iter().any(is_about) {
+                RuleFacts::Unknown
             } else {
                 RuleFacts::Silent
             };
             let name = fault.name_any();
-            if self.ctx.memory.remember_rule(&name, says) {
+            let (at, good_until) = (judgement.at, judgement.good_until);
+            if self.ctx.memory.remember_rule(&name, says, at, good_until) {
                 self.ctx.nudges.nudge(&name);
             }
         }

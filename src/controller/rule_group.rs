@@ -6,7 +6,7 @@ use futures::stream::{self, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 
 use super::judge::Judge;
-use super::opening::{FaultOpener, OpenError, Opened};
+use super::opening::{FaultOpener, Judgement, OpenError, Opened};
 use super::rule_metrics::{NO_NODE_LABEL, OPEN_FAILED, POLICY_NOT_FOUND, RuleLabels, RuleMetrics};
 use crate::api::fault::RuleRef;
 use crate::api::rule::{Rule, RuleGroup, RulePhase, RuleStatus};
@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::prometheus::client::Client;
 use crate::rules::activation::Activation;
 use crate::rules::answer::{Answer, Unknown, UnknownReason};
+use crate::rules::state::longest_gap;
 use crate::rules::template::TemplateError;
 
 /// How many queries of one group are under way at once.
@@ -142,11 +143,7 @@ impl GroupRun {
     /// The state of each rule as it is written to the object.
     pub fn statuses(&self, now: Timestamp) -> Vec<RuleStatus> {
         let oldest = now
-            .saturating_sub(
-                self.interval
-                    .saturating_mul(3)
-                    .max(SignedDuration::from_secs(30)),
-            )
+            .saturating_sub(longest_gap(self.interval))
             .unwrap_or(Timestamp::MIN);
         self.rules.iter().map(|rule| rule.status(oldest)).collect()
     }
@@ -154,6 +151,19 @@ impl GroupRun {
     /// The name of the object that the group belongs to.
     pub fn object(&self) -> &str {
         &self.object
+    }
+}
+
+/// What there is to say of a rule that cannot be evaluated.
+fn nothing_known(rule: &RuleRef, slot: Timestamp) -> Judgement {
+    Judgement {
+        rule: rule.clone(),
+        at: slot,
+        good_until: slot,
+        known: false,
+        firing: Vec::new(),
+        stale: Vec::new(),
+        unclear: Vec::new(),
     }
 }
 
@@ -175,6 +185,11 @@ impl RuleRun {
         let metrics = &surroundings.metrics;
         let Ok(judge) = &mut self.judge else {
             metrics.evaluated(&self.labels, slot, Some(UnknownReason::TemplateFailed));
+            // The rule may have fired before it was edited.
+            surroundings
+                .opener
+                .judged(nothing_known(&self.reference, slot))
+                .await;
             return;
         };
         let before = judge.state.last_error().map(|error| error.reason);
@@ -198,7 +213,7 @@ impl RuleRun {
         }
         let node_uid = |node: &str| surroundings.opener.node_uid(node);
         let (openings, nodeless) =
-            judge.openings(&self.rule, &self.reference, &evaluation, node_uid);
+            judge.openings(&self.rule, &self.reference, slot, &evaluation, node_uid);
         if let Some(message) = nodeless {
             self.complaint = Some((NO_NODE_LABEL, message));
         }
@@ -216,7 +231,8 @@ impl RuleRun {
             .map(async |(activation, opening)| {
                 // Looked at before: a node that is replaced meanwhile is looked at again.
                 let node_uid = surroundings.opener.node_uid(&opening.subject.node);
-                if !may_act() {
+                // Others may have been opened before it for a long time.
+                if !may_act() || surroundings.clock.now() > opening.good_until {
                     return (activation, node_uid, None);
                 }
                 let result = surroundings.opener.open(opening).await;
@@ -315,3 +331,7 @@ impl RuleRun {
 #[cfg(test)]
 #[path = "rule_group_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "rule_group_evidence_tests.rs"]
+mod evidence_tests;

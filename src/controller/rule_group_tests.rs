@@ -13,9 +13,9 @@ use crate::controller::opening::Opened;
 use crate::prometheus::client::Options;
 
 #[derive(Default)]
-struct Recorder {
+pub(super) struct Recorder {
     opened: Mutex<Vec<Opening>>,
-    judged: Mutex<Vec<Judgement>>,
+    pub(super) judged: Mutex<Vec<Judgement>>,
     in_vain: Mutex<Vec<String>>,
     down: AtomicBool,
 }
@@ -45,16 +45,16 @@ impl FaultOpener for Recorder {
     }
 }
 
-struct Bench {
+pub(super) struct Bench {
     server: MockServer,
-    surroundings: Surroundings<Recorder>,
+    pub(super) surroundings: Surroundings<Recorder>,
     policy: Arc<AtomicBool>,
     registry: Registry,
-    group: GroupRun,
-    seconds: i64,
+    pub(super) group: GroupRun,
+    pub(super) seconds: i64,
 }
 
-fn group(expr_labels: &str) -> RuleGroup {
+pub(super) fn group(expr_labels: &str) -> RuleGroup {
     serde_json::from_value(serde_json::json!({
         "name": "g",
         "rules": [{
@@ -66,14 +66,14 @@ fn group(expr_labels: &str) -> RuleGroup {
     .unwrap()
 }
 
-const INTERVAL: SignedDuration = SignedDuration::from_secs(5);
+pub(super) const INTERVAL: SignedDuration = SignedDuration::from_secs(5);
 
-fn at(seconds: i64) -> Timestamp {
+pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + seconds).unwrap()
 }
 
 impl Bench {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let server = MockServer::start().await;
         let policy = Arc::new(AtomicBool::new(true));
         let exists = Arc::clone(&policy);
@@ -85,7 +85,7 @@ impl Bench {
             .for_each(|labels| metrics.start(labels));
         Self {
             surroundings: Surroundings {
-                clock: crate::clock::Clock::system(),
+                clock: crate::clock::Clock::starting_at(at(0)),
                 prometheus: Client::new(Options::new(server.uri())).unwrap(),
                 opener: Arc::default(),
                 policy_exists: Arc::new(move |name| {
@@ -102,7 +102,7 @@ impl Bench {
     }
 
     /// One evaluation, five seconds after the one before, with this answer of Prometheus.
-    async fn evaluate(&mut self, answer: ResponseTemplate) {
+    pub(super) async fn evaluate(&mut self, answer: ResponseTemplate) {
         self.server.reset().await;
         Mock::given(path("/api/v1/query"))
             .respond_with(answer)
@@ -114,11 +114,11 @@ impl Bench {
             .await;
     }
 
-    fn opened(&self) -> Vec<Opening> {
+    pub(super) fn opened(&self) -> Vec<Opening> {
         self.surroundings.opener.opened.lock().unwrap().clone()
     }
 
-    fn status(&self) -> RuleStatus {
+    pub(super) fn status(&self) -> RuleStatus {
         self.group.statuses(at(self.seconds)).remove(0)
     }
 
@@ -146,7 +146,7 @@ impl Bench {
     }
 }
 
-fn series(metrics: &[&str]) -> ResponseTemplate {
+pub(super) fn series(metrics: &[&str]) -> ResponseTemplate {
     let result: Vec<_> = metrics
         .iter()
         .map(|metric| format!(r#"{{"metric":{metric},"value":[1700000000,"0"]}}"#))
@@ -157,7 +157,7 @@ fn series(metrics: &[&str]) -> ResponseTemplate {
     ))
 }
 
-const GPU: &str =
+pub(super) const GPU: &str =
     r#"{"__name__":"gpu_up","node":"a","UUID":"GPU-1","gpu":"3","pci_bus_id":"00000000:3B:00.0"}"#;
 
 #[tokio::test]
@@ -331,52 +331,6 @@ async fn promise_3_another_process_takes_up_the_alerts() {
     // The new process cannot know whether the fault was opened, and asks again, for the same activation.
     assert_eq!(opened.len(), 2);
     assert_eq!(opened[0].alert.active_at, opened[1].alert.active_at);
-}
-
-/// Prometheus was away for longer than alerts are kept firing, and has another view now.
-#[tokio::test]
-async fn promise_1_a_stale_alert_opens_nothing_and_nothing_is_known_of_it() {
-    let mut bench = Bench::new().await;
-    let mut group = group("");
-    group.rules[0].keep_firing_for = Some("1m".parse().unwrap());
-    let run = |before: &[RuleStatus], now| GroupRun::new("rule", &group, INTERVAL, before, now);
-    bench.group = run(&[], at(0));
-    bench.evaluate(series(&[GPU])).await;
-    assert_eq!(bench.opened().len(), 1);
-    bench.seconds = 600;
-    bench
-        .evaluate(ResponseTemplate::new(503).set_body_string("starting"))
-        .await;
-    // Somebody may have deleted the fault meanwhile, and another process does not know what was opened.
-    bench.group = run(&[bench.status()], at(bench.seconds));
-    bench.evaluate(series(&[])).await;
-    assert_eq!(bench.opened().len(), 1);
-    assert_eq!(bench.status().state, RulePhase::Firing);
-    let last = |bench: &Bench| {
-        bench
-            .surroundings
-            .opener
-            .judged
-            .lock()
-            .unwrap()
-            .last()
-            .cloned()
-    };
-    let judged = last(&bench).unwrap();
-    assert!(judged.known && judged.firing.is_empty(), "{judged:?}");
-    assert_eq!(judged.unclear.len(), 1, "it neither fires nor is silent");
-    // The exporter is back under another address: the same GPU, seen now.
-    bench
-        .evaluate(series(&[&GPU.replace("{", r#"{"instance":"b","#)]))
-        .await;
-    let opened = bench.opened();
-    assert_eq!(opened.len(), 2);
-    assert_eq!(opened[0].alert.active_at, opened[1].alert.active_at);
-    let judged = last(&bench).unwrap();
-    assert!(
-        judged.unclear.is_empty() && judged.firing.len() == 1,
-        "{judged:?}"
-    );
 }
 
 #[tokio::test]

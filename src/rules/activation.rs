@@ -13,11 +13,6 @@ use super::subject::Subject;
 /// What makes two alerts of one rule alerts about the same thing.
 type Key = (String, Option<String>, Option<u32>);
 
-/// Whether two subjects of one rule are the same.
-pub fn is_same_subject(one: &Subject, other: &Subject) -> bool {
-    key(one) == key(other)
-}
-
 /// An activation: what it is about, and since when.
 pub type Activation = (Key, Timestamp);
 
@@ -44,14 +39,15 @@ impl Activations {
         let mut longest: BTreeMap<Key, (Subject, Alert)> = BTreeMap::new();
         for (subject, alert) in firing {
             let entry = longest.entry(key(&subject));
-            let (_, kept) = entry.or_insert_with(|| (subject, alert.clone()));
+            let (who, kept) = entry.or_insert_with(|| (subject.clone(), alert.clone()));
             let seen = kept.seen || alert.seen;
-            let stale = kept.stale && alert.stale;
             let sample_time = kept.sample_time.max(alert.sample_time);
-            if alert.active_at < kept.active_at {
-                *kept = alert;
+            let active_at = kept.active_at.min(alert.active_at);
+            // What is told of it is of what was seen lately.
+            if (alert.stale, alert.active_at) < (kept.stale, kept.active_at) {
+                (*who, *kept) = (subject, alert);
             }
-            (kept.seen, kept.stale, kept.sample_time) = (seen, stale, sample_time);
+            (kept.seen, kept.sample_time, kept.active_at) = (seen, sample_time, active_at);
         }
         self.since = longest
             .iter()
@@ -205,7 +201,9 @@ mod tests {
         );
         let fresh = alert("y", 50);
         let opened = firing(&mut activations, vec![(subject, stale), fresh]);
-        assert_eq!(opened[0].2.active_at, at(5), "it is the same activation");
+        let (_, _, alert) = &opened[0];
+        assert_eq!(alert.active_at, at(5), "it is the same activation");
+        assert_eq!(alert.labels["instance"], "y", "told as it was seen lately");
     }
 
     #[test]

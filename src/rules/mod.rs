@@ -3,6 +3,7 @@
 pub mod activation;
 pub mod alert;
 pub mod answer;
+mod element;
 #[cfg(test)]
 mod failure_cases_tests;
 mod fields;

@@ -10,38 +10,19 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::alert::{Alert, Evaluation};
 use super::answer::{Answer, Labels, Sample, SampleValue, Unknown, UnknownReason};
+use super::element::Element;
 use super::template::{Dialect, Template, TemplateError};
 use crate::api::rule::{ActiveAlert, AlertPhase, Rule, RuleGroup, RulePhase, RuleStatus};
 
 /// How many alerts of one rule are written to its status.
 const STATUS_ALERTS: usize = 1000;
 
-/// The shortest time without news after which a pending alert begins anew.
+/// The shortest time without news that is a gap.
 const SHORTEST_GAP: SignedDuration = SignedDuration::from_secs(30);
 
-#[derive(Clone, Debug, PartialEq)]
-struct Element {
-    phase: AlertPhase,
-    active_at: Timestamp,
-    firing_since: Option<Timestamp>,
-    keep_firing_since: Option<Timestamp>,
-    last_seen: Timestamp,
-    value: f64,
-    sample_time: Timestamp,
-}
-
-impl Element {
-    /// As it is at an evaluation. What was seen longer ago than `kept` is stale.
-    fn alert(&self, labels: &Labels, now: Timestamp, kept: SignedDuration) -> Alert {
-        Alert {
-            labels: labels.clone(),
-            value: self.value,
-            active_at: self.active_at,
-            sample_time: self.sample_time,
-            seen: self.keep_firing_since.is_none(),
-            stale: now.duration_since(self.last_seen) > kept,
-        }
-    }
+/// The longest time without news that changes nothing for a group with this interval: three evaluations.
+pub fn longest_gap(interval: SignedDuration) -> SignedDuration {
+    interval.saturating_mul(3).max(SHORTEST_GAP)
 }
 
 /// The state of one rule.
@@ -125,8 +106,8 @@ impl RuleState {
                 Element {
                     phase: saved.state,
                     active_at,
-                    firing_since: saved.firing_since.as_ref().map(|time| time.0),
-                    keep_firing_since: saved.keep_firing_since.as_ref().map(|time| time.0),
+                    firing_since: saved.firing_since.as_ref().map(|time| time.0.min(now)),
+                    keep_firing_since: saved.keep_firing_since.as_ref().map(|t| t.0.min(now)),
                     last_seen,
                     // The value is not kept; the next sample brings one.
                     value: f64::NAN,
@@ -150,29 +131,32 @@ impl RuleState {
         })
     }
 
-    /// The longest time without news that changes nothing.
-    fn longest_gap(&self) -> SignedDuration {
-        self.interval.saturating_mul(3).max(SHORTEST_GAP)
-    }
-
     fn gap_is_too_long(&self, last_seen: Timestamp, now: Timestamp) -> bool {
-        now.duration_since(last_seen) > self.longest_gap()
+        now.duration_since(last_seen) > longest_gap(self.interval)
     }
 
     /// How long ago an alert that is kept firing may have been seen, when there was an answer all the time.
     fn kept(&self) -> SignedDuration {
-        self.keep_firing_for.saturating_add(self.longest_gap())
+        self.keep_firing_for
+            .saturating_add(longest_gap(self.interval))
     }
 
     /// Takes an answer that holds for the evaluation time `now`.
     pub fn evaluate(&mut self, now: Timestamp, answer: &Result<Answer, Unknown>) -> Evaluation {
-        // A clock that was set back must not shorten or undo what was counted.
-        let now = self.last_evaluation.map_or(now, |last| now.max(last));
-        self.last_evaluation = Some(now);
         let seen = answer
             .as_ref()
             .map_err(Clone::clone)
             .and_then(|answer| self.identify(answer));
+        let now = match self.last_evaluation {
+            // An answer that counts says that the clock is right now, so it was ahead before.
+            Some(last) if seen.is_ok() && self.gap_is_too_long(now, last) => {
+                self.active.values_mut().for_each(|e| e.set_back(now));
+                now
+            }
+            // A clock that was set back a little must not shorten or undo what was counted.
+            last => last.map_or(now, |last| now.max(last)),
+        };
+        self.last_evaluation = Some(now);
         let seen = match seen {
             Ok(seen) => seen,
             Err(unknown) => return self.unchanged(now, unknown),

@@ -20,6 +20,35 @@ fn phases(simulation: &Simulation) -> Vec<Phase> {
         .collect()
 }
 
+/// The clock is two hours ahead for ten minutes; what happens after that is not waited for.
+#[test]
+fn a_clock_that_is_right_again_is_right_at_once() {
+    block_on(async {
+        let setup = Setup::new(
+            WorldPlan::new().nodes(4, 8),
+            shipped::rules(None).unwrap(),
+            shipped::policy().unwrap(),
+        );
+        let mut simulation = Simulation::start(setup).unwrap();
+        simulation.start_controller("controller-1").unwrap();
+        simulation.run_for(15 * MINUTE).await;
+        for seconds in [7200, -7200] {
+            Act::ClockJump(seconds).perform(&mut simulation).unwrap();
+            simulation.run_for(10 * MINUTE).await;
+        }
+        Act::Xid(NODE.to_owned(), 5, 79)
+            .perform(&mut simulation)
+            .unwrap();
+        let processing = |s: &Simulation| phases(s) == [Phase::Processing];
+        simulation
+            .run_until("the fault is processed", 2 * MINUTE, processing)
+            .await
+            .unwrap();
+        assert_eq!(simulation.violations(), []);
+    })
+    .unwrap();
+}
+
 /// The alert begins before the clock goes wrong, and nobody knows more of it until the clock is right again. Meanwhile a
 /// person has deleted the fault, and the GPU was mended.
 #[test]
