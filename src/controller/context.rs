@@ -77,8 +77,7 @@ struct Inner {
     roots: HashMap<String, OwnerRef>,
     owners: HashMap<String, (OwnerState, Timestamp)>,
     claims: HashMap<(String, String), bool>,
-    /// With the time until which it holds.
-    rules: HashMap<String, (RuleFacts, Timestamp)>,
+    rules: HashMap<String, RuleFacts>,
     silent: HashSet<String>,
 }
 
@@ -206,29 +205,18 @@ impl Memory {
         });
     }
 
-    /// What the rule of a fault says now: what it said is soon nothing that is known, if it is not said again.
-    pub fn rule(&self, fault: &str, now: Timestamp) -> RuleFacts {
-        self.with(|m| {
-            let known = m.rules.get(fault);
-            let fresh = known.filter(|(_, good_until)| now <= *good_until);
-            fresh.map(|(facts, _)| *facts).unwrap_or_default()
-        })
+    /// What the rule of a fault says.
+    pub fn rule(&self, fault: &str) -> RuleFacts {
+        self.with(|m| m.rules.get(fault).copied().unwrap_or_default())
     }
 
-    /// Remembers what the rule of a fault said at a time, and until when that holds; answers whether that is news.
-    pub fn remember_rule(
-        &self,
-        fault: &str,
-        facts: RuleFacts,
-        at: Timestamp,
-        good_until: Timestamp,
-    ) -> bool {
+    /// Remembers what the rule of a fault says; answers whether that is news.
+    pub fn remember_rule(&self, fault: &str, facts: RuleFacts) -> bool {
         self.with(|m| {
             if facts == RuleFacts::Silent {
                 m.silent.insert(fault.to_string());
             }
-            let before = m.rules.insert(fault.to_string(), (facts, good_until));
-            before.is_none_or(|(before, good_until)| before != facts || good_until < at)
+            m.rules.insert(fault.to_string(), facts) != Some(facts)
         })
     }
 
@@ -238,11 +226,10 @@ impl Memory {
     }
 
     /// The rule of a fault has begun to fire anew.
-    pub fn rule_fires_anew(&self, fault: &str, good_until: Timestamp) {
+    pub fn rule_fires_anew(&self, fault: &str) {
         self.with(|m| {
             m.silent.remove(fault);
-            let firing = (RuleFacts::Firing, good_until);
-            m.rules.insert(fault.to_string(), firing);
+            m.rules.insert(fault.to_string(), RuleFacts::Firing);
         });
     }
 

@@ -7,7 +7,7 @@ use crate::api::fault::RuleRef;
 use crate::api::rule::{Rule, RuleGroup, RuleStatus};
 use crate::rules::activation::{Activation, Activations};
 use crate::rules::alert::Evaluation;
-use crate::rules::state::{RuleState, longest_gap};
+use crate::rules::state::RuleState;
 use crate::rules::subject::SubjectTemplates;
 use crate::rules::template::{Dialect, Template, TemplateError};
 
@@ -16,14 +16,7 @@ pub(super) struct Judge {
     pub(super) state: RuleState,
     subjects: SubjectTemplates,
     message: Template,
-    interval: SignedDuration,
     pub(super) activations: Activations,
-}
-
-/// Until when an answer for an evaluation time says how things are.
-fn good_until(slot: Timestamp, interval: SignedDuration) -> Timestamp {
-    slot.saturating_add(longest_gap(interval))
-        .unwrap_or(Timestamp::MAX)
 }
 
 impl Judge {
@@ -47,7 +40,6 @@ impl Judge {
             },
             subjects: SubjectTemplates::new(&rule.remediation)?,
             message: Template::parse(message, Dialect::Alert)?,
-            interval,
             activations: Activations::default(),
         })
     }
@@ -66,7 +58,6 @@ impl Judge {
         Judgement {
             rule: reference.clone(),
             at: slot,
-            good_until: good_until(slot, self.interval),
             known: evaluation.error.is_none(),
             firing,
             stale: stale.into_iter().map(|(subject, _)| subject).collect(),
@@ -79,7 +70,6 @@ impl Judge {
         &mut self,
         rule: &Rule,
         reference: &RuleRef,
-        slot: Timestamp,
         evaluation: &Evaluation,
         node_uid: impl Fn(&str) -> Option<String>,
     ) -> (Vec<(Activation, Opening)>, Option<String>) {
@@ -100,7 +90,6 @@ impl Judge {
                     subject,
                     message: self.message.expand(&alert.labels, alert.value),
                     alert,
-                    good_until: good_until(slot, self.interval),
                     expr: rule.expr.clone(),
                 };
                 (activation, opening)

@@ -160,7 +160,7 @@ fn rule(fault: &Fault, ctx: &Context) -> RuleFacts {
         })
     });
     if exists {
-        ctx.memory.rule(&fault.name, ctx.clock.now())
+        ctx.memory.rule(&fault.name)
     } else {
         RuleFacts::Gone
     }

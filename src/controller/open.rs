@@ -76,7 +76,7 @@ impl Opener {
                     "fault opened"
                 );
                 ctx.caches.wrote(created);
-                ctx.memory.rule_fires_anew(&name, opening.good_until);
+                ctx.memory.rule_fires_anew(&name);
                 Ok(Opened::Created)
             }
             Err(error) if error.is_conflict() => match faults::read(&ctx.clients.act, &name).await?
@@ -118,8 +118,7 @@ impl Opener {
             .events
             .publish(&written, true, "Refired", "The rule fires again");
         self.ctx.caches.wrote(written);
-        let good_until = opening.good_until;
-        self.ctx.memory.rule_fires_anew(&fault.name, good_until);
+        self.ctx.memory.rule_fires_anew(&fault.name);
         self.ctx.nudges.nudge(&fault.name);
         Ok(Opened::Reopened)
     }
@@ -185,8 +184,7 @@ impl FaultOpener for Opener {
                 RuleFacts::Silent
             };
             let name = fault.name_any();
-            let (at, good_until) = (judgement.at, judgement.good_until);
-            if self.ctx.memory.remember_rule(&name, says, at, good_until) {
+            if self.ctx.memory.remember_rule(&name, says) {
                 self.ctx.nudges.nudge(&name);
             }
         }

@@ -19,8 +19,6 @@ pub struct Opening {
     pub subject: Subject,
     /// The alert. Its `active_at` names the activation: a fault is opened once for each.
     pub alert: Alert,
-    /// Until when the alert says how things are; nothing is opened after that.
-    pub good_until: Timestamp,
     /// The expression, for the evidence.
     pub expr: String,
     /// The summary, or where there is none the description, of the rule's annotations; else the name of the alert.
@@ -59,8 +57,6 @@ pub struct Judgement {
     pub rule: RuleRef,
     /// The evaluation time.
     pub at: Timestamp,
-    /// Until when this says how things are. Nothing is known after that, unless there has been another.
-    pub good_until: Timestamp,
     /// Whether the answer can be trusted. If not, nothing is known of any of the rule's faults, and `firing` is as it was.
     pub known: bool,
     /// The firing alerts with their subjects. A subject that is neither here nor in `stale` or `unclear` is silent.

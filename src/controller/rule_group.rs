@@ -159,7 +159,6 @@ fn nothing_known(rule: &RuleRef, slot: Timestamp) -> Judgement {
     Judgement {
         rule: rule.clone(),
         at: slot,
-        good_until: slot,
         known: false,
         firing: Vec::new(),
         stale: Vec::new(),
@@ -213,7 +212,7 @@ impl RuleRun {
         }
         let node_uid = |node: &str| surroundings.opener.node_uid(node);
         let (openings, nodeless) =
-            judge.openings(&self.rule, &self.reference, slot, &evaluation, node_uid);
+            judge.openings(&self.rule, &self.reference, &evaluation, node_uid);
         if let Some(message) = nodeless {
             self.complaint = Some((NO_NODE_LABEL, message));
         }
@@ -231,8 +230,7 @@ impl RuleRun {
             .map(async |(activation, opening)| {
                 // Looked at before: a node that is replaced meanwhile is looked at again.
                 let node_uid = surroundings.opener.node_uid(&opening.subject.node);
-                // Others may have been opened before it for a long time.
-                if !may_act() || surroundings.clock.now() > opening.good_until {
+                if !may_act() {
                     return (activation, node_uid, None);
                 }
                 let result = surroundings.opener.open(opening).await;

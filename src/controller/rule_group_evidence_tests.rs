@@ -67,15 +67,3 @@ async fn promise_1_of_a_rule_that_was_edited_into_a_mistake_nothing_is_known() {
     let known: Vec<_> = judged.iter().map(|one| one.known).collect();
     assert_eq!(known, [true, false]);
 }
-
-#[tokio::test]
-async fn promise_1_what_could_not_be_opened_in_time_waits_for_the_next_answer() {
-    let mut bench = Bench::new().await;
-    bench.surroundings.clock.jump(SignedDuration::from_secs(36));
-    bench.evaluate(series(&[GPU])).await;
-    assert!(bench.opened().is_empty(), "the answer is 31 s old");
-    bench.evaluate(series(&[GPU])).await;
-    assert_eq!(bench.opened().len(), 1);
-    let good_until = bench.opened()[0].good_until;
-    assert_eq!(good_until, at(10 + 30), "three intervals are less");
-}

@@ -155,7 +155,8 @@ impl StatusWriter {
             .iter()
             .flat_map(|rule| &rule.active)
             .any(|alert| alert.state == AlertPhase::Pending);
-        let age = now.duration_since(*at);
+        // A clock that was ahead is not waited for.
+        let age = now.duration_since(*at).abs();
         age >= SELDOM
             || (pending && age >= WHILE_PENDING)
             || written.len() != rules.len()

@@ -19,10 +19,16 @@ pub(super) struct Element {
 }
 
 impl Element {
-    /// No time of it is one to come.
-    pub(super) fn set_back(&mut self, now: Timestamp) {
-        self.active_at = self.active_at.min(now);
+    /// No time of it is one to come any more. A firing alert that is said to be seen then, by more than `gap`, was seen when the
+    /// clock was ahead: nobody knows how long ago that was, so it is longer than `kept`.
+    pub(super) fn set_back(&mut self, now: Timestamp, gap: SignedDuration, kept: SignedDuration) {
+        if self.phase == AlertPhase::Firing && self.last_seen.duration_since(now) > gap {
+            let too_long = kept.saturating_add(SignedDuration::from_secs(1));
+            self.last_seen = now.saturating_sub(too_long).unwrap_or(Timestamp::MIN);
+        }
         self.last_seen = self.last_seen.min(now);
+        self.sample_time = self.sample_time.min(self.last_seen);
+        self.active_at = self.active_at.min(now);
         self.firing_since = self.firing_since.map(|since| since.min(now));
         self.keep_firing_since = self.keep_firing_since.map(|since| since.min(now));
     }

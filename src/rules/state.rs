@@ -96,24 +96,22 @@ impl RuleState {
             {
                 continue;
             }
-            let last_seen = saved.last_seen.as_ref();
-            let last_seen = last_seen.map_or(active_at, |time| time.0.min(now));
+            let last_seen = saved.last_seen.as_ref().map_or(active_at, |time| time.0);
             if saved.state == AlertPhase::Pending && self.gap_is_too_long(last_seen, now) {
                 continue;
             }
-            self.active.insert(
-                saved.labels.clone(),
-                Element {
-                    phase: saved.state,
-                    active_at,
-                    firing_since: saved.firing_since.as_ref().map(|time| time.0.min(now)),
-                    keep_firing_since: saved.keep_firing_since.as_ref().map(|t| t.0.min(now)),
-                    last_seen,
-                    // The value is not kept; the next sample brings one.
-                    value: f64::NAN,
-                    sample_time: last_seen,
-                },
-            );
+            let mut element = Element {
+                phase: saved.state,
+                active_at,
+                firing_since: saved.firing_since.as_ref().map(|time| time.0),
+                keep_firing_since: saved.keep_firing_since.as_ref().map(|time| time.0),
+                last_seen,
+                // The value is not kept; the next sample brings one.
+                value: f64::NAN,
+                sample_time: last_seen,
+            };
+            element.set_back(now, longest_gap(self.interval), self.kept());
+            self.active.insert(saved.labels.clone(), element);
         }
         self.last_evaluation = status.last_evaluation.as_ref().map(|time| time.0.min(now));
         self.series_seen = status.series_seen;
@@ -150,7 +148,10 @@ impl RuleState {
         let now = match self.last_evaluation {
             // An answer that counts says that the clock is right now, so it was ahead before.
             Some(last) if seen.is_ok() && self.gap_is_too_long(now, last) => {
-                self.active.values_mut().for_each(|e| e.set_back(now));
+                let (gap, kept) = (longest_gap(self.interval), self.kept());
+                self.active
+                    .values_mut()
+                    .for_each(|element| element.set_back(now, gap, kept));
                 now
             }
             // A clock that was set back a little must not shorten or undo what was counted.

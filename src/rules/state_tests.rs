@@ -314,8 +314,23 @@ fn a_clock_that_was_hours_ahead_does_not_stop_the_counting() {
     let both = state.evaluate(at(30), &answer(&[("b", 1.0)]));
     assert_eq!(nodes(&both.newly_firing), ["b"]);
     assert_eq!(nodes(&both.firing), ["a", "b"]);
+    assert!(
+        both.firing.iter().all(|alert| !alert.stale),
+        "both were seen since"
+    );
     let ended = state.evaluate(at(90), &answer(&[("b", 1.0)]));
     assert_eq!(nodes(&ended.resolved), ["a"]);
+}
+
+/// Its clock was two hours ahead when the series was seen, and right when there was an answer again.
+#[test]
+fn what_was_seen_in_a_time_to_come_is_stale() {
+    let mut state = state("0s", "60s");
+    state.evaluate(at(7200), &answer(&[("a", 1.0)]));
+    let missing = state.evaluate(at(6500), &answer(&[]));
+    assert!(missing.firing[0].stale && missing.firing[0].sample_time < at(6500));
+    let seen = state.evaluate(at(6510), &answer(&[("a", 1.0)]));
+    assert!(!seen.firing[0].stale);
 }
 
 #[test]
@@ -324,8 +339,8 @@ fn no_time_of_an_earlier_process_is_one_to_come() {
     first.evaluate(at(10_000), &answer(&[("a", 1.0)]));
     first.evaluate(at(10_010), &answer(&[]));
     let mut second = state("0s", "60s").restored(&first.status(), at(0));
-    let taken_up = second.firing(at(91));
-    assert!(taken_up[0].stale, "seen at the latest when it was taken up");
+    let taken_up = second.firing(at(0));
+    assert!(taken_up[0].stale, "nobody knows how long ago it was seen");
     let ended = second.evaluate(at(60), &answer(&[]));
     assert_eq!(nodes(&ended.resolved), ["a"]);
 }
