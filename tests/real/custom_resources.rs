@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::harness::chart;
 use crate::harness::cluster::Cluster;
 use crate::harness::tools::kubectl;
+use crate::harness::wait::{eventually, seconds};
 
 const KINDS: [&str; 3] = ["gpufaults", "gpufaultrules", "remediationpolicies"];
 
@@ -202,12 +203,20 @@ async fn kubectl_explains_every_field() {
         }
         assert!(silent.is_empty(), "without a description: {silent:#?}");
 
-        let explained = kubectl(
-            cluster.admin_kubeconfig(),
-            ["explain", kind, "--recursive"],
-            "",
-        )
-        .expect_ok("kubectl explain");
+        // What kubectl explains from is made a moment after the definition is accepted.
+        let explained = eventually(seconds(30), "kubectl to explain it", async || {
+            let answer = kubectl(
+                cluster.admin_kubeconfig(),
+                ["explain", kind, "--recursive"],
+                "",
+            );
+            if answer.ok {
+                Ok(answer.stdout)
+            } else {
+                Err(answer.stderr)
+            }
+        })
+        .await;
         assert!(explained.contains("spec"), "{explained}");
         assert!(
             !explained.contains("<empty>"),
