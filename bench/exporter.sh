@@ -7,7 +7,7 @@
 #   bench/exporter.sh --minutes 1 --json '' --markdown ''     a quick try, which writes nothing
 #   bench/exporter.sh --help          everything that can be changed
 #
-# GPU_REMEDIATOR_BIN   a folder with the release binary and the fake driver; built by cargo where it is not set
+# GPU_REMEDIATOR_BIN   a folder with the binary and the fake driver; built by cargo where it is not set
 # NODE_EXPORTER        a binary of node_exporter; built from its Go module into the cache where it is not set
 #
 # Needs bash, python3, 2 GB of disk, and cargo and Go where something is to be built. Run it on a machine that does nothing
@@ -41,8 +41,9 @@ fi
 
 binaries=${GPU_REMEDIATOR_BIN:-}
 if [[ -z $binaries ]]; then
-  cargo build --release --manifest-path "$repository/Cargo.toml" >&2
-  binaries=${CARGO_TARGET_DIR:-$repository/target}/release
+  # As the image is built.
+  cargo build --profile production --no-default-features --manifest-path "$repository/Cargo.toml" >&2
+  binaries=${CARGO_TARGET_DIR:-$repository/target}/production
 fi
 
 exec python3 -B "$here/exporter" --node-exporter "$node_exporter" --binaries "$binaries" --repository "$repository" "$@"
