@@ -1,14 +1,36 @@
 //! The entry of the `gpu-remediator` binary.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use gpu_remediator::cli::{Cli, Command, Rules};
 use gpu_remediator::{commands, telemetry};
 
-// Few threads: the work is waiting, and a GPU node has a hundred cores.
-#[tokio::main(worker_threads = 2)]
-async fn main() -> ExitCode {
+/// Few: the work is waiting, and a GPU node has a hundred cores.
+const WORKERS: usize = 2;
+
+/// For good. A thread that begins takes memory of its own from the allocator, which keeps it when the thread has ended. Pages
+/// are asked for more seldom than threads are kept otherwise, so that each would be written by a new one, with the memory of
+/// a page, up to eight times the number of cores.
+const KEPT: Duration = Duration::from_secs(365 * 24 * 3600);
+
+fn main() -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .thread_keep_alive(KEPT)
+        .enable_all()
+        .build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(start()),
+        Err(error) => {
+            eprintln!("error: cannot start threads: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn start() -> ExitCode {
     // It fails only where a provider is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = Cli::parse();
