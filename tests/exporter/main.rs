@@ -16,6 +16,8 @@ mod web_config;
 
 use nvidia_ml::scenario::{GpuState, Scenario};
 use process::{Exporter, Metrics, SOON, append, command};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -155,6 +157,35 @@ async fn history_keeps_its_time_and_without_one_is_no_news() {
         [1_767_323_045.0],
         "only what tells the time of day has a time"
     );
+}
+
+/// Of a new thread for each page the allocator keeps the memory of a page.
+#[tokio::test]
+async fn the_threads_that_write_pages_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let exporter = Exporter::start(directory, &["--simulate", "1"]).await;
+    exporter
+        .until("it is up", |metrics| metrics.values("gpu_up", &[]) == [1.0])
+        .await;
+    let tasks = format!("/proc/{}/task", exporter.process.id());
+    let threads = || -> BTreeSet<OsString> {
+        let all = std::fs::read_dir(&tasks).unwrap();
+        let all = all.map(|task| task.unwrap());
+        let of_runtime = all.filter(|task| {
+            // One may end while it is looked at.
+            let name = std::fs::read_to_string(task.path().join("comm"));
+            name.is_ok_and(|name| name.starts_with("tokio"))
+        });
+        of_runtime.map(|task| task.file_name()).collect()
+    };
+    let before = threads();
+    assert!(before.len() > 2, "{before:?}: the two workers write none");
+    // Without our doing, one that has nothing to do ends after 10 s.
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(12) {
+        assert!(threads().is_superset(&before), "{:?}", began.elapsed());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
 }
 
 #[tokio::test]
