@@ -20,30 +20,41 @@ fn phases(simulation: &Simulation) -> Vec<Phase> {
         .collect()
 }
 
+/// A cluster that has been healthy for longer than a proof takes.
+async fn healthy() -> Simulation {
+    let setup = Setup::new(
+        WorldPlan::new().nodes(4, 8),
+        shipped::rules(None).unwrap(),
+        shipped::policy().unwrap(),
+    );
+    let mut simulation = Simulation::start(setup).unwrap();
+    simulation.start_controller("controller-1").unwrap();
+    simulation.run_for(15 * MINUTE).await;
+    simulation
+}
+
+/// A GPU breaks, and the controller sees it.
+async fn break_gpu(simulation: &mut Simulation) {
+    Act::Xid(NODE.to_owned(), 5, 79)
+        .perform(simulation)
+        .unwrap();
+    let processing = |s: &Simulation| phases(s) == [Phase::Processing];
+    simulation
+        .run_until("the fault is processed", MINUTE, processing)
+        .await
+        .unwrap();
+}
+
 /// The clock is two hours ahead for ten minutes; what happens after that is not waited for.
 #[test]
 fn a_clock_that_is_right_again_is_right_at_once() {
     block_on(async {
-        let setup = Setup::new(
-            WorldPlan::new().nodes(4, 8),
-            shipped::rules(None).unwrap(),
-            shipped::policy().unwrap(),
-        );
-        let mut simulation = Simulation::start(setup).unwrap();
-        simulation.start_controller("controller-1").unwrap();
-        simulation.run_for(15 * MINUTE).await;
+        let mut simulation = healthy().await;
         for seconds in [7200, -7200] {
             Act::ClockJump(seconds).perform(&mut simulation).unwrap();
             simulation.run_for(10 * MINUTE).await;
         }
-        Act::Xid(NODE.to_owned(), 5, 79)
-            .perform(&mut simulation)
-            .unwrap();
-        let processing = |s: &Simulation| phases(s) == [Phase::Processing];
-        simulation
-            .run_until("the fault is processed", 2 * MINUTE, processing)
-            .await
-            .unwrap();
+        break_gpu(&mut simulation).await;
         assert_eq!(simulation.violations(), []);
     })
     .unwrap();
@@ -54,22 +65,8 @@ fn a_clock_that_is_right_again_is_right_at_once() {
 #[test]
 fn what_was_seen_before_the_clock_went_wrong_opens_nothing_hours_later() {
     block_on(async {
-        let setup = Setup::new(
-            WorldPlan::new().nodes(4, 8),
-            shipped::rules(None).unwrap(),
-            shipped::policy().unwrap(),
-        );
-        let mut simulation = Simulation::start(setup).unwrap();
-        simulation.start_controller("controller-1").unwrap();
-        simulation.run_for(15 * MINUTE).await;
-        Act::Xid(NODE.to_owned(), 5, 79)
-            .perform(&mut simulation)
-            .unwrap();
-        let processing = |s: &Simulation| phases(s) == [Phase::Processing];
-        simulation
-            .run_until("the fault is processed", MINUTE, processing)
-            .await
-            .unwrap();
+        let mut simulation = healthy().await;
+        break_gpu(&mut simulation).await;
         Act::ClockJump(119).perform(&mut simulation).unwrap();
         Act::DeleteFaults(NODE.to_owned())
             .perform(&mut simulation)
@@ -93,22 +90,8 @@ fn what_was_seen_before_the_clock_went_wrong_opens_nothing_hours_later() {
 fn a_clock_that_is_set_back_or_forward_holds_a_fault_until_it_is_right_again() {
     for seconds in [-480, 480] {
         block_on(async move {
-            let setup = Setup::new(
-                WorldPlan::new().nodes(4, 8),
-                shipped::rules(None).unwrap(),
-                shipped::policy().unwrap(),
-            );
-            let mut simulation = Simulation::start(setup).unwrap();
-            simulation.start_controller("controller-1").unwrap();
-            simulation.run_for(15 * MINUTE).await;
-            Act::Xid(NODE.to_owned(), 5, 79)
-                .perform(&mut simulation)
-                .unwrap();
-            let processing = |s: &Simulation| phases(s) == [Phase::Processing];
-            simulation
-                .run_until("the fault is processed", MINUTE, processing)
-                .await
-                .unwrap();
+            let mut simulation = healthy().await;
+            break_gpu(&mut simulation).await;
             Act::ClockJump(seconds).perform(&mut simulation).unwrap();
             simulation.run_for(20 * MINUTE).await;
             assert_eq!(phases(&simulation), [Phase::Processing], "{seconds}");
