@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Parser;
 use gpu_remediator::cli::{Cli, Command, Rules};
 use gpu_remediator::{commands, telemetry};
+use tokio::runtime::{Builder, Runtime};
 
 /// Few: the work is waiting, and a GPU node has a hundred cores.
 const WORKERS: usize = 2;
@@ -16,13 +17,11 @@ const WORKERS: usize = 2;
 const KEPT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 fn main() -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(WORKERS)
-        .thread_keep_alive(KEPT)
-        .enable_all()
-        .build();
-    match runtime {
-        Ok(runtime) => runtime.block_on(start()),
+    // It fails only where a provider is installed already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let cli = Cli::parse();
+    match runtime(&cli.command) {
+        Ok(runtime) => runtime.block_on(start(cli)),
         Err(error) => {
             eprintln!("error: cannot start threads: {error}");
             ExitCode::FAILURE
@@ -30,10 +29,21 @@ fn main() -> ExitCode {
     }
 }
 
-async fn start() -> ExitCode {
-    // It fails only where a provider is installed already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let cli = Cli::parse();
+/// The exporter answers on one thread: what takes long has threads of its own there, and it runs on every GPU node, where
+/// workers that wake each other are a good part of what it costs.
+fn runtime(command: &Command) -> std::io::Result<Runtime> {
+    let mut builder = match command {
+        Command::Exporter(_) => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    builder
+        .worker_threads(WORKERS)
+        .thread_keep_alive(KEPT)
+        .enable_all()
+        .build()
+}
+
+async fn start(cli: Cli) -> ExitCode {
     match run(cli).await {
         Ok(code) => code,
         // Whoever reads our output has seen enough, as in `crds | head`.

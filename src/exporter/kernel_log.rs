@@ -70,7 +70,7 @@ fn read(
             return;
         }
         for message in parser.parse(&entry.line.said()) {
-            let at = entry.time();
+            let at = message.is_event().then(|| entry.time()).flatten();
             tracing::debug!(?message, ?at, "the driver logged");
             lock(&state).observe(message, at);
         }

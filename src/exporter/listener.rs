@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The longest wait for an event: it is how long the session may still be held after it is to be closed.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// A GPU that could not be listened to is tried again after so long.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// Listens to the GPU at one index, for as long as the process lives.
 pub(super) fn listen(shared: &Shared, index: u32) {
     let step = shared.pace().interval().min(LONGEST_WAIT);
+    let longest_wait = (2 * step).min(LONGEST_WAIT);
     // The session that has nothing to tell, or did not let itself be listened to, and when it may be tried again.
     let mut left: Option<(u64, Option<Instant>)> = None;
     let mut said: Option<DriverError> = None;
@@ -37,7 +38,7 @@ pub(super) fn listen(shared: &Shared, index: u32) {
                     drop(session);
                     listened_to(&mut lock(shared.state_mutex()), pci, &events.others());
                     said = None;
-                    let ended = follow(shared, index, number, pci, events.as_mut(), step);
+                    let ended = follow(shared, index, number, pci, events.as_mut(), longest_wait);
                     left_alone(shared, pci, ended.is_ok());
                     left = ended
                         .is_err()
@@ -84,10 +85,10 @@ fn follow(
     number: u64,
     pci: PciAddress,
     events: &mut dyn Events,
-    step: Duration,
+    longest_wait: Duration,
 ) -> Result<(), DriverError> {
     while shared.is_session(number) && !shared.is_stopped() {
-        if let Some(event) = events.next(step)? {
+        if let Some(event) = events.next(longest_wait)? {
             let at = Timestamp::now();
             match event {
                 Event::Xid {

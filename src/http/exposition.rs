@@ -1,28 +1,25 @@
 //! `/metrics` in the format that the scraper asks for.
 
+use super::compressed::{Compressed, Written, compress};
 use super::negotiation::{Format, prefers_gzip};
 use super::router::{Response, text};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http_body_util::Full;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 use prometheus_client::encoding::{prometheus_protobuf, prometheus_text, text as openmetrics};
 use prometheus_client::registry::Registry;
-use std::io::{self, Write};
 use std::sync::Arc;
+use std::{fmt, io};
 use tokio::sync::Semaphore;
 
 /// How many pages are written at once. It takes a processor and the memory of a page each, and the node has other work.
 const AT_ONCE: usize = 2;
-/// What is smaller fits into one packet as it is.
-const WORTH_COMPRESSING: usize = 1024;
 
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
 enum PageError {
     #[error("a metric has no form in this format")]
-    Text(#[from] std::fmt::Error),
+    Text(#[from] fmt::Error),
     #[error(transparent)]
     Protobuf(#[from] prometheus_protobuf::EncodeError),
     #[error("the page could not be compressed")]
@@ -78,11 +75,16 @@ impl Exposition {
 }
 
 fn page(registry: &Registry, format: Format, gzip: bool) -> Result<Response, PageError> {
-    let mut body = encode(registry, format)?;
-    let gzip = gzip && body.len() >= WORTH_COMPRESSING;
-    if gzip {
-        body = compress(&body)?;
-    }
+    let Written {
+        mut body,
+        compressed,
+    } = match gzip {
+        true => encode_compressed(registry, format)?,
+        false => Written {
+            body: encode(registry, format)?,
+            compressed: false,
+        },
+    };
     // It may have to be kept for a while.
     body.shrink_to_fit();
     let mut response = Response::new(Full::new(body.into()));
@@ -91,7 +93,7 @@ fn page(registry: &Registry, format: Format, gzip: bool) -> Result<Response, Pag
         CONTENT_TYPE,
         HeaderValue::from_static(format.content_type()),
     );
-    if gzip {
+    if compressed {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
     headers.insert(VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
@@ -99,27 +101,30 @@ fn page(registry: &Registry, format: Format, gzip: bool) -> Result<Response, Pag
 }
 
 fn encode(registry: &Registry, format: Format) -> Result<Vec<u8>, PageError> {
-    let mut text = String::new();
-    match format {
-        Format::PrometheusProtobuf => return Ok(prometheus_protobuf::encode_to_vec(registry)?),
-        Format::PrometheusText => {
-            text.reserve(32 * 1024);
-            prometheus_text::encode(&mut text, registry)?;
-        }
-        Format::OpenMetrics | Format::OpenMetricsDraft => {
-            text.reserve(32 * 1024);
-            openmetrics::encode(&mut text, registry)?;
-        }
+    if format == Format::PrometheusProtobuf {
+        return Ok(prometheus_protobuf::encode_to_vec(registry)?);
     }
+    let mut text = String::with_capacity(32 * 1024);
+    write_text(&mut text, registry, format)?;
     Ok(text.into_bytes())
 }
 
-/// At the lowest level: metrics repeat themselves so much that a higher one costs time and saves little.
-fn compress(page: &[u8]) -> io::Result<Vec<u8>> {
-    let room = Vec::with_capacity(page.len() / 8);
-    let mut encoder = GzEncoder::new(room, Compression::fast());
-    encoder.write_all(page)?;
-    encoder.finish()
+fn encode_compressed(registry: &Registry, format: Format) -> Result<Written, PageError> {
+    if format == Format::PrometheusProtobuf {
+        return Ok(compress(encode(registry, format)?)?);
+    }
+    let mut page = Compressed::new();
+    write_text(&mut page, registry, format)?;
+    Ok(page.finish()?)
+}
+
+fn write_text(page: &mut impl fmt::Write, registry: &Registry, format: Format) -> fmt::Result {
+    match format {
+        Format::OpenMetrics | Format::OpenMetricsDraft => openmetrics::encode(page, registry),
+        Format::PrometheusText | Format::PrometheusProtobuf => {
+            prometheus_text::encode(page, registry)
+        }
+    }
 }
 
 #[cfg(test)]

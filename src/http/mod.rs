@@ -1,6 +1,7 @@
 //! The endpoints: a small HTTP/1 server with TLS and basic authentication, a table of routes, and the formats of
 //! `/metrics`. Used by the exporter and the controller.
 
+mod compressed;
 mod connections;
 mod exchange;
 mod exposition;

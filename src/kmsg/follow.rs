@@ -18,8 +18,11 @@ use std::time::{Duration, Instant, SystemTime};
 /// How often it is looked whether to stop, while nothing can be read.
 const POLL: Duration = Duration::from_millis(20);
 /// How often a file is checked for having been replaced, and a missing one looked for. A file that grows without the kernel
-/// telling, as one that another machine writes, is read as often.
+/// telling is read as often.
 const CHECK: Duration = Duration::from_millis(500);
+/// The same where the kernel tells of both and has nothing to tell: it does not know what another machine writes, nor where a
+/// link leads now.
+const QUIET_CHECK: Duration = Duration::from_secs(2);
 /// The kernel refuses a read of `/dev/kmsg` into less than one record, which is at most 8 KiB.
 const BUFFER: usize = 32 * 1024;
 /// A file's times are those of the kernel's last tick, which may be so long ago.
@@ -190,7 +193,8 @@ impl KernelLog {
             return Ended::Failed(error);
         }
         let growth = Growth::of(&file, &metadata);
-        let (mut checked, mut announced, mut told) = (Instant::now(), false, false);
+        let (mut checked, mut announced) = (Instant::now(), false);
+        let (mut told, mut named) = (false, true);
         let ended = loop {
             if stopped() {
                 break Ended::Stopped;
@@ -221,7 +225,8 @@ impl KernelLog {
                     if checked.elapsed() >= CHECK {
                         checked = Instant::now();
                         let there = is_there(&self.path, &metadata);
-                        counters.open.store(there.is_some(), Ordering::Relaxed);
+                        named = there.is_some();
+                        counters.open.store(named, Ordering::Relaxed);
                         match there {
                             Some(true) => self.looked = Some(SystemTime::now()),
                             Some(false) => break Ended::Replaced,
@@ -233,7 +238,9 @@ impl KernelLog {
                     if told {
                         std::thread::sleep(POLL);
                     }
-                    told = growth.wait(&file, CHECK);
+                    let quiet = named && !told && growth.is_told();
+                    let longest = if quiet { QUIET_CHECK } else { CHECK };
+                    told = growth.wait(&file, longest);
                 }
                 Ok(length) => {
                     told = false;

@@ -39,6 +39,11 @@ impl Growth {
         }
     }
 
+    /// Whether the kernel tells.
+    pub(super) fn is_told(&self) -> bool {
+        !matches!(self, Self::Untold)
+    }
+
     /// Waits until there is more to read or something else became of the file, but not longer than that; whether the
     /// kernel told of something.
     pub(super) fn wait(&self, file: &File, longest: Duration) -> bool {
@@ -63,8 +68,9 @@ impl Growth {
 fn watch(file: &File) -> rustix::io::Result<OwnedFd> {
     let told = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
     let open = format!("/proc/self/fd/{}", file.as_raw_fd());
-    // The attributes change when its name is taken away.
-    inotify::add_watch(&told, open, WatchFlags::MODIFY | WatchFlags::ATTRIB)?;
+    // The attributes change when its name is taken away, for good or by another file.
+    let what = WatchFlags::MODIFY | WatchFlags::ATTRIB | WatchFlags::MOVE_SELF;
+    inotify::add_watch(&told, open, what)?;
     Ok(told)
 }
 
@@ -104,6 +110,16 @@ mod tests {
         }
         let next = tempfile::NamedTempFile::new_in(written.path().parent().unwrap()).unwrap();
         next.persist(written.path()).unwrap();
+        assert!(growth.wait(&file, LONG));
+
+        let mut moved = tempfile::NamedTempFile::new().unwrap();
+        let file = File::open(moved.path()).unwrap();
+        let growth = Growth::of(&file, &file.metadata().unwrap());
+        let away = moved.path().with_extension("1");
+        std::fs::rename(moved.path(), &away).unwrap();
+        assert!(growth.wait(&file, LONG), "it was given another name");
+        std::fs::rename(&away, moved.path()).unwrap();
+        moved.write_all(b"a line\n").unwrap();
         assert!(growth.wait(&file, LONG));
     }
 

@@ -5,7 +5,7 @@
 //! taken off before.
 
 use super::message::XidMessage;
-use super::pci::PciAddress;
+use super::pci::{self, PciAddress};
 use super::sxid::{SxidMessage, of_switch};
 use aho_corasick::{AhoCorasick, MatchKind};
 use std::sync::LazyLock;
@@ -18,6 +18,7 @@ const BUS_LOST_AT_PROBE: &str = "fallen off the bus and is not responding";
 const PROBE: &str = "The NVIDIA GPU ";
 const SERIAL: &str = "GPU Board Serial Number: ";
 const SERIAL_OF: &str = "GPU serial number is ";
+const UUID: &str = "GPU-";
 const INIT_FAILED: [&str; 2] = ["RmInitAdapter failed", "rm_init_adapter failed"];
 
 /// What each message of interest holds somewhere, whatever stands before it.
@@ -65,6 +66,14 @@ pub enum Message {
     },
     /// It begins as an Xid or an SXid and goes on as none: cut, mangled, or of a driver that writes differently.
     Malformed,
+}
+
+impl Message {
+    /// Whether it tells of something that happened, so that it matters when; the others tell who a GPU is.
+    #[must_use]
+    pub const fn is_event(&self) -> bool {
+        !matches!(self, Self::Uuid { .. } | Self::Serial { .. })
+    }
 }
 
 /// A GPU that has fallen off the bus.
@@ -178,14 +187,13 @@ impl Parser {
         if let Some(serial) = of_it.strip_prefix(SERIAL_OF) {
             return serial_of(Some(pci), serial);
         }
-        let uuid = of_it.strip_prefix("GPU-")?;
-        let end = uuid
-            .find(|c: char| !c.is_ascii_hexdigit() && c != '-')
-            .unwrap_or(uuid.len());
+        let digits = of_it.strip_prefix(UUID)?;
+        let is_of_uuid = |byte: &u8| byte.is_ascii_hexdigit() || *byte == b'-';
+        let length = digits.bytes().take_while(is_of_uuid).count();
         self.announced = Some(pci);
         Some(Message::Uuid {
             pci,
-            uuid: format!("GPU-{}", &uuid[..end]),
+            uuid: of_it[..UUID.len() + length].to_owned(),
         })
     }
 }
@@ -213,7 +221,7 @@ fn serial_of(pci: Option<PciAddress>, text: &str) -> Option<Message> {
 /// The address that a text begins with, and what follows it.
 fn address(text: &str) -> Option<(PciAddress, &str)> {
     let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
-    let pci = word.trim_end_matches([':', '.', ',']).parse().ok()?;
+    let pci = pci::parse(word.trim_end_matches([':', '.', ',']))?;
     Some((pci, rest))
 }
 

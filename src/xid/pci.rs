@@ -1,6 +1,7 @@
 //! PCI addresses, which the kernel, NVML and NVSwitch write in three different ways.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 /// The address of a PCI device; the function is dropped, because a GPU is function 0.
@@ -47,36 +48,38 @@ impl FromStr for PciAddress {
     }
 }
 
-fn parse(text: &str) -> Option<PciAddress> {
-    let text = text.strip_prefix("PCI:").unwrap_or(text);
-    let mut parts = text.split(':');
-    let (domain, bus, rest) = (parts.next()?, parts.next()?, parts.next()?);
-    if parts.next().is_some() {
-        return None;
-    }
-    let device = match rest.split_once('.') {
-        Some((device, function)) => {
-            hex(function, 1, 1)?;
-            device
-        }
+/// The same, where nobody is told what was wrong.
+pub(super) fn parse(text: &str) -> Option<PciAddress> {
+    let bytes = text.as_bytes();
+    let (domain, rest) = hex(bytes.strip_prefix(b"PCI:").unwrap_or(bytes), 4..=8)?;
+    let (bus, rest) = hex(rest.strip_prefix(b":")?, 2..=2)?;
+    let (device, rest) = hex(rest.strip_prefix(b":")?, 2..=2)?;
+    let rest = match rest.strip_prefix(b".") {
+        Some(function) => hex(function, 1..=1)?.1,
         None => rest,
     };
-    Some(PciAddress {
-        domain: hex(domain, 4, 8)?,
-        bus: u8::try_from(hex(bus, 2, 2)?).ok()?,
-        device: u8::try_from(hex(device, 2, 2)?).ok()?,
+    rest.is_empty().then_some(PciAddress {
+        domain,
+        bus: u8::try_from(bus).ok()?,
+        device: u8::try_from(device).ok()?,
     })
 }
 
-// `from_str_radix` alone would accept a sign.
-fn hex(text: &str, at_least: usize, at_most: usize) -> Option<u32> {
-    if text.len() < at_least
-        || text.len() > at_most
-        || !text.bytes().all(|byte| byte.is_ascii_hexdigit())
+/// The hexadecimal number of so many digits that bytes begin with, and what follows it.
+fn hex(bytes: &[u8], digits: RangeInclusive<usize>) -> Option<(u32, &[u8])> {
+    let (mut number, mut end) = (0, 0);
+    while let Some(digit) = bytes
+        .get(end)
+        .and_then(|byte| char::from(*byte).to_digit(16))
     {
-        return None;
+        // With one digit too many it is no such number, whatever it is.
+        if end == *digits.end() {
+            return None;
+        }
+        number = number << 4 | digit;
+        end += 1;
     }
-    u32::from_str_radix(text, 16).ok()
+    (end >= *digits.start()).then(|| (number, &bytes[end..]))
 }
 
 #[cfg(test)]

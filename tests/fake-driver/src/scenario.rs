@@ -236,6 +236,11 @@ struct Version {
 }
 
 impl Version {
+    /// That of the file that is there now, if there is one.
+    fn at(path: &Path) -> Option<Self> {
+        std::fs::metadata(path).ok().map(|now| Self::of(&now))
+    }
+
     fn of(file: &Metadata) -> Self {
         Self {
             place: (file.dev(), file.ino()),
@@ -247,11 +252,12 @@ impl Version {
 }
 
 impl Last {
-    /// Reads the file where it is not the one that was read last; keeps the scenario where it cannot be read.
+    /// Reads the file where the version that is there is not the one that was read last; keeps the scenario where it
+    /// cannot be read.
     ///
     /// To look is a hundred times cheaper than to read, and the driver is called a hundred times a second.
-    fn look(&mut self, path: &Path) {
-        let Ok(now) = std::fs::metadata(path).map(|now| Version::of(&now)) else {
+    fn look(&mut self, path: &Path, now: Option<Version>) {
+        let Some(now) = now else {
             return;
         };
         if self.file.as_ref().is_some_and(|read| read.version == now) {
@@ -297,9 +303,11 @@ pub(crate) fn path() -> Option<&'static Path> {
 
 /// The scenario as the file says it now; the last good one while the file cannot be read or understood.
 pub(crate) fn current() -> Option<Arc<Scenario>> {
+    // Looked at before: the threads of a program do not wait for each other's looks.
+    let found = path().map(|path| (path, Version::at(path)));
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(path) = path() {
-        last.look(path);
+    if let Some((path, now)) = found {
+        last.look(path, now);
     }
     last.scenario.clone()
 }
@@ -355,7 +363,7 @@ mod tests {
         std::fs::create_dir_all(&directory).unwrap();
         let path = directory.join("scenario.yaml");
         let mut last = Last::default();
-        last.look(&path);
+        last.look(&path, Version::at(&path));
         assert_eq!(last.scenario, None, "there is none yet");
         let mut scenario = Scenario::healthy(1);
         for round in 0..300 {
@@ -364,14 +372,14 @@ mod tests {
                 scenario.gpus[0].temperature = temperature;
                 scenario.write(&path).unwrap();
             }
-            last.look(&path);
+            last.look(&path, Version::at(&path));
             assert_eq!(last.scenario.as_deref(), Some(&scenario));
             let seen = last.scenario.clone().unwrap();
-            last.look(&path);
+            last.look(&path, Version::at(&path));
             assert!(Arc::ptr_eq(&seen, last.scenario.as_ref().unwrap()));
         }
         std::fs::remove_file(&path).unwrap();
-        last.look(&path);
+        last.look(&path, Version::at(&path));
         assert_eq!(last.scenario.as_deref(), Some(&scenario));
         std::fs::remove_dir_all(&directory).unwrap();
     }

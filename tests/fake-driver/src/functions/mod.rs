@@ -86,7 +86,13 @@ fn hang(seconds: impl Fn(&Scenario) -> f64) -> Option<Arc<Scenario>> {
 }
 
 fn system() -> Result<Arc<Scenario>, Return> {
-    let scenario = hang(|scenario| scenario.hang_seconds).ok_or(DRIVER_NOT_LOADED)?;
+    system_after(|_| 0.0)
+}
+
+/// What the scenario says after the longer of two hangs: the driver's own and this one.
+fn system_after(seconds: impl Fn(&Scenario) -> f64) -> Result<Arc<Scenario>, Return> {
+    let longer = |scenario: &Scenario| scenario.hang_seconds.max(seconds(scenario));
+    let scenario = hang(longer).ok_or(DRIVER_NOT_LOADED)?;
     match scenario.driver {
         DriverState::Loaded => Ok(scenario),
         DriverState::NotLoaded => Err(DRIVER_NOT_LOADED),
@@ -95,10 +101,14 @@ fn system() -> Result<Arc<Scenario>, Return> {
 }
 
 fn initialised() -> Result<Arc<Scenario>, Return> {
+    initialised_after(|_| 0.0)
+}
+
+fn initialised_after(seconds: impl Fn(&Scenario) -> f64) -> Result<Arc<Scenario>, Return> {
     if INITIALISED.load(Ordering::SeqCst) == 0 {
         return Err(UNINITIALIZED);
     }
-    system()
+    system_after(seconds)
 }
 
 /// A handle is the index plus one, so that a null pointer is never a GPU, and the place of an instance, plus one, above it.
@@ -134,8 +144,10 @@ fn with_any<T>(
     let index = (device.addr() % INSTANCES_FROM)
         .checked_sub(1)
         .ok_or(INVALID_ARGUMENT)?;
-    hang(|scenario| scenario.gpus.get(index).map_or(0.0, |gpu| gpu.hang_seconds));
-    let scenario = initialised()?;
+    let scenario = initialised_after(|scenario| {
+        let gpu = scenario.gpus.get(index);
+        gpu.map_or(0.0, |gpu| gpu.hang_seconds)
+    })?;
     let gpu = scenario.gpus.get(index).ok_or(INVALID_ARGUMENT)?;
     if gpu.absent.iter().any(|name| name == function) {
         return Err(FUNCTION_NOT_FOUND);
