@@ -16,6 +16,10 @@ const WORKERS: usize = 2;
 /// a page, up to eight times the number of cores.
 const KEPT: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// More are of use where many threads take and give back memory at once.
+#[cfg(target_env = "gnu")]
+const PLACES_OF_MEMORY: i32 = 2;
+
 fn main() -> ExitCode {
     // It fails only where a provider is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -33,7 +37,10 @@ fn main() -> ExitCode {
 /// workers that wake each other are a good part of what it costs.
 fn runtime(command: &Command) -> std::io::Result<Runtime> {
     let mut builder = match command {
-        Command::Exporter(_) => Builder::new_current_thread(),
+        Command::Exporter(_) => {
+            share_memory();
+            Builder::new_current_thread()
+        }
         _ => Builder::new_multi_thread(),
     };
     builder
@@ -41,6 +48,16 @@ fn runtime(command: &Command) -> std::io::Result<Runtime> {
         .thread_keep_alive(KEPT)
         .enable_all()
         .build()
+}
+
+/// Has all threads take memory from two places. Otherwise glibc gives each its own, up to eight for each processor, and each
+/// keeps what was once used there: of two threads for each GPU, that is more than all that the exporter knows.
+fn share_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: sets a number of the allocator, under its own lock.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, PLACES_OF_MEMORY);
+    }
 }
 
 async fn start(cli: Cli) -> ExitCode {

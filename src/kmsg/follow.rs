@@ -238,7 +238,8 @@ impl KernelLog {
                     if told {
                         std::thread::sleep(POLL);
                     }
-                    let quiet = named && !told && growth.is_told();
+                    // Of the file before, to which a daemon may still write, nothing is told.
+                    let quiet = named && !told && self.former.is_none() && growth.is_told();
                     let longest = if quiet { QUIET_CHECK } else { CHECK };
                     told = growth.wait(&file, longest);
                 }

@@ -102,7 +102,11 @@ impl<'a> Line<'a> {
 
     fn decode(&self, message: &'a [u8]) -> Cow<'a, str> {
         if self.sequence.is_none() || !message.contains(&b'\\') {
-            return String::from_utf8_lossy(message);
+            // Nearly all of it is text, which is told faster than what is not is looked for.
+            return match std::str::from_utf8(message) {
+                Ok(text) => Cow::Borrowed(text),
+                Err(_) => String::from_utf8_lossy(message),
+            };
         }
         Cow::Owned(String::from_utf8_lossy(&unescape(message)).into_owned())
     }
