@@ -236,6 +236,14 @@ fn taken(device: bool, text: &[u8]) -> (Vec<String>, Counters) {
 }
 
 #[test]
+fn a_line_that_is_too_long_is_cut_also_where_its_end_is_there() {
+    let text = "x".repeat(2 * LONGEST_LINE) + "\nnext\n";
+    let (lines, _) = taken(false, text.as_bytes());
+    let expected = ["x".repeat(LONGEST_LINE), "next".to_owned()];
+    assert!(lines == expected, "{} bytes", lines[0].len());
+}
+
+#[test]
 fn a_gap_in_the_numbers_is_what_was_lost() {
     let (seen, counters) = taken(true, b"6,10,1,-;a\n6,11,2,-;b\n6,15,3,-;c\n");
     assert_eq!(seen, ["a", "b", "c"]);
