@@ -13,7 +13,7 @@ const WORKERS: usize = 2;
 
 /// For good. A thread that begins takes memory of its own from the allocator, which keeps it when the thread has ended. Pages
 /// are asked for more seldom than threads are kept otherwise, so that each would be written by a new one, with the memory of
-/// a page, up to eight times the number of cores.
+/// a page, up to eight times the number of cores where they do not share it.
 const KEPT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// More are of use where many threads take and give back memory at once.

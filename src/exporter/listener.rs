@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The longest wait for an event: it is how long the session may still be held after it is to be closed.
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// A GPU that could not be listened to is tried again after so long.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// Listens to the GPU at one index, for as long as the process lives.
 pub(super) fn listen(shared: &Shared, index: u32) {
     let step = shared.pace().interval().min(LONGEST_WAIT);
-    let longest_wait = (2 * step).min(LONGEST_WAIT);
+    let longest_wait = longest_wait(step, shared.pace().deadline);
     // The session that has nothing to tell, or did not let itself be listened to, and when it may be tried again.
     let mut left: Option<(u64, Option<Instant>)> = None;
     let mut said: Option<DriverError> = None;
@@ -58,6 +58,11 @@ pub(super) fn listen(shared: &Shared, index: u32) {
             return;
         }
     }
+}
+
+/// Whoever ends the session waits for us no longer than a call may take: until then it is to be let go.
+fn longest_wait(step: Duration, deadline: Duration) -> Duration {
+    step.min(deadline / 2)
 }
 
 /// From now on a GPU is listened to, and these events of it count.
@@ -111,4 +116,18 @@ fn follow(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_session_is_let_go_before_its_end_is_waited_for_in_vain() {
+        for milliseconds in [10, 400, 1000, 1500, 5000] {
+            let deadline = Duration::from_millis(milliseconds);
+            let wait = longest_wait(LONGEST_WAIT, deadline);
+            assert!(wait < deadline && wait <= LONGEST_WAIT, "{deadline:?}");
+        }
+    }
 }

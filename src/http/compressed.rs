@@ -1,4 +1,5 @@
-//! A page that is compressed while it is written, so that it is never whole in memory.
+//! A page of text that is compressed while it is written, so that it is never whole in memory. One of protobuf is: its library
+//! writes no other.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;

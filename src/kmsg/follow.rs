@@ -18,11 +18,8 @@ use std::time::{Duration, Instant, SystemTime};
 /// How often it is looked whether to stop, while nothing can be read.
 const POLL: Duration = Duration::from_millis(20);
 /// How often a file is checked for having been replaced, and a missing one looked for. A file that grows without the kernel
-/// telling is read as often.
-const CHECK: Duration = Duration::from_millis(500);
-/// The same where the kernel tells of both and has nothing to tell: it does not know what another machine writes, nor where a
-/// link leads now.
-const QUIET_CHECK: Duration = Duration::from_secs(2);
+/// telling, as one that another machine writes, is read as often.
+pub const CHECK: Duration = Duration::from_millis(500);
 /// The kernel refuses a read of `/dev/kmsg` into less than one record, which is at most 8 KiB.
 const BUFFER: usize = 32 * 1024;
 /// A file's times are those of the kernel's last tick, which may be so long ago.
@@ -193,8 +190,7 @@ impl KernelLog {
             return Ended::Failed(error);
         }
         let growth = Growth::of(&file, &metadata);
-        let (mut checked, mut announced) = (Instant::now(), false);
-        let (mut told, mut named) = (false, true);
+        let (mut checked, mut announced, mut told) = (Instant::now(), false, false);
         let ended = loop {
             if stopped() {
                 break Ended::Stopped;
@@ -225,8 +221,7 @@ impl KernelLog {
                     if checked.elapsed() >= CHECK {
                         checked = Instant::now();
                         let there = is_there(&self.path, &metadata);
-                        named = there.is_some();
-                        counters.open.store(named, Ordering::Relaxed);
+                        counters.open.store(there.is_some(), Ordering::Relaxed);
                         match there {
                             Some(true) => self.looked = Some(SystemTime::now()),
                             Some(false) => break Ended::Replaced,
@@ -238,10 +233,9 @@ impl KernelLog {
                     if told {
                         std::thread::sleep(POLL);
                     }
-                    // Of the file before, to which a daemon may still write, nothing is told.
-                    let quiet = named && !told && self.former.is_none() && growth.is_told();
-                    let longest = if quiet { QUIET_CHECK } else { CHECK };
-                    told = growth.wait(&file, longest);
+                    // Whatever is told meanwhile, the next check is not put off by it.
+                    let due = CHECK.saturating_sub(checked.elapsed());
+                    told = growth.wait(&file, due.max(POLL));
                 }
                 Ok(length) => {
                     told = false;

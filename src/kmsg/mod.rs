@@ -10,5 +10,5 @@ mod record;
 mod time;
 mod wait;
 
-pub use follow::{Counters, Entry, KernelLog};
+pub use follow::{CHECK, Counters, Entry, KernelLog};
 pub use record::{Line, Stamp};

@@ -3,6 +3,9 @@
 use super::tests::{Reader, SOON, append};
 use super::*;
 
+/// No line is to be read as late.
+const LATE: Duration = Duration::from_millis(1500);
+
 #[test]
 fn what_is_in_a_file_that_is_put_in_place_is_history() {
     let directory = tempfile::tempdir().unwrap();
@@ -72,13 +75,30 @@ fn a_file_that_was_moved_away_is_read_on_for_a_while() {
     let (text, time) = reader.next();
     assert_eq!(text, "half in the old one");
     let took = written.elapsed();
-    assert!(
-        took < QUIET_CHECK * 3 / 4,
-        "it is told of neither: {took:?}"
-    );
+    assert!(took < LATE, "it is told of neither: {took:?}");
     assert!(time.is_some(), "it is news");
     append(&path, "more\n");
     assert_eq!(reader.next().0, "more");
+}
+
+#[test]
+fn a_new_file_is_found_soon_although_the_old_one_is_still_written_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, old) = (
+        directory.path().join("kern.log"),
+        directory.path().join("kern.log.1"),
+    );
+    append(&path, "first\n");
+    let reader = Reader::start(&path);
+    assert_eq!(reader.next().0, "first");
+    std::fs::rename(&path, &old).unwrap();
+    append(&old, "in the old one\n");
+    assert_eq!(reader.next().0, "in the old one");
+    append(&path, "in the new one\n");
+    let written = Instant::now();
+    assert_eq!(reader.next().0, "in the new one");
+    let took = written.elapsed();
+    assert!(took < LATE, "{took:?}");
 }
 
 #[test]

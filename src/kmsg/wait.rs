@@ -39,11 +39,6 @@ impl Growth {
         }
     }
 
-    /// Whether the kernel tells.
-    pub(super) fn is_told(&self) -> bool {
-        !matches!(self, Self::Untold)
-    }
-
     /// Waits until there is more to read or something else became of the file, but not longer than that; whether the
     /// kernel told of something.
     pub(super) fn wait(&self, file: &File, longest: Duration) -> bool {
