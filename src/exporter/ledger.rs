@@ -11,8 +11,9 @@ const BUS_LOSS_CODE: u32 = 79;
 const SAME_LOSS: SignedDuration = SignedDuration::from_secs(1);
 /// NVML and the kernel log tell of one Xid within this time.
 const SAME_EVENT: SignedDuration = SignedDuration::from_secs(1);
-// A line that does not tell its time has that of its being read, which may be one check of the log after its being written, or
-// a little more: were it later by more than this, one Xid would be counted twice.
+// A line that does not tell its time has that of its being read, which may be one check of the log after its being written
+// (two, where a file that was put in its place cannot be opened at once): were it later than this, one Xid would be counted
+// twice.
 const _: () = assert!(SAME_EVENT.as_millis() >= 2 * kmsg::CHECK.as_millis() as i128);
 /// The event of a log whose times are whole seconds happened within a second from that time on.
 const COARSE: SignedDuration = SignedDuration::from_secs(1);

@@ -46,8 +46,8 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// How long the threads have to end the driver session before the process ends without: longer than they wait for an event.
-const SHUTDOWN: Duration = Duration::from_secs(3);
+/// How long the threads have to end the driver session before the process ends without.
+const SHUTDOWN: Duration = Duration::from_secs(2);
 /// How long the history of the kernel log may keep the process from being ready.
 const HISTORY: Duration = Duration::from_secs(60);
 

@@ -3,8 +3,8 @@
 use super::tests::{Reader, SOON, append};
 use super::*;
 
-/// No line is to be read as late.
-const LATE: Duration = Duration::from_millis(1500);
+/// An Xid whose line is read as late would not be known as the one that NVML told of.
+const LATE: Duration = Duration::from_secs(1);
 
 #[test]
 fn what_is_in_a_file_that_is_put_in_place_is_history() {
@@ -82,7 +82,15 @@ fn a_file_that_was_moved_away_is_read_on_for_a_while() {
 }
 
 #[test]
-fn a_new_file_is_found_soon_although_the_old_one_is_still_written_to() {
+fn what_is_told_of_the_old_file_does_not_put_off_the_search_for_a_new_one() {
+    // A busy machine may be late once.
+    let took: Vec<_> = (0..3).map(|_| until_a_new_file_is_read()).collect();
+    let least = took.iter().min().unwrap();
+    assert!(*least < CHECK * 7 / 5, "each time: {took:?}");
+}
+
+/// A file is moved away and a new one is there, and three quarters of a check later the old one is written to.
+fn until_a_new_file_is_read() -> Duration {
     let directory = tempfile::tempdir().unwrap();
     let (path, old) = (
         directory.path().join("kern.log"),
@@ -92,13 +100,12 @@ fn a_new_file_is_found_soon_although_the_old_one_is_still_written_to() {
     let reader = Reader::start(&path);
     assert_eq!(reader.next().0, "first");
     std::fs::rename(&path, &old).unwrap();
-    append(&old, "in the old one\n");
-    assert_eq!(reader.next().0, "in the old one");
     append(&path, "in the new one\n");
     let written = Instant::now();
-    assert_eq!(reader.next().0, "in the new one");
-    let took = written.elapsed();
-    assert!(took < LATE, "{took:?}");
+    std::thread::sleep(CHECK * 3 / 4);
+    append(&old, "in the old one\n");
+    while reader.next().0 != "in the new one" {}
+    written.elapsed()
 }
 
 #[test]
