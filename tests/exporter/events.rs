@@ -92,6 +92,39 @@ async fn an_xid_that_both_tell_is_one_and_one_that_only_nvml_tells_is_not_lost()
     );
 }
 
+/// A line that tells no time has that of its being read, and a new log is found some time after it is there.
+#[tokio::test]
+async fn an_xid_that_is_the_first_line_of_a_new_log_is_the_one_that_nvml_told() {
+    let mut scenario = one_h100();
+    let exporter = Exporter::on_fake_driver(&scenario).await;
+    exporter.until("it is listened to", listened_to).await;
+    // A busy machine may be late once; whoever looks too seldom is late each time.
+    for (times, code) in (1..).map(f64::from).zip([48_u32, 63, 64, 94, 95]) {
+        exporter.log("usb 1-1: new high-speed USB device number 4");
+        let read = |metrics: &Metrics| {
+            metrics.is(
+                "gpu_exporter_kernel_log_lines_total",
+                &[],
+                2.0 * times - 1.0,
+            )
+        };
+        exporter.until("the line is read", read).await;
+        scenario.gpus[0].events.push(Event::xid(u64::from(code)));
+        exporter.set(&scenario);
+        exporter.rotate(&format!(
+            "NVRM: Xid (PCI:0000:3b:00): {code}, pid=7, name=a, told by both"
+        ));
+        let both =
+            |metrics: &Metrics| told("nvml", times)(metrics) && told("kernel_log", times)(metrics);
+        let metrics = exporter.until("both have told", both).await;
+        if xids(code, 1.0)(&metrics) {
+            return;
+        }
+        assert!(xids(code, 2.0)(&metrics));
+    }
+    panic!("each time it was counted once for NVML and once for the log");
+}
+
 #[tokio::test]
 async fn a_gpu_that_was_lost_and_a_driver_that_went_are_listened_to_again_and_counts_stay() {
     let mut scenario = one_h100();

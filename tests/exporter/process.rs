@@ -107,6 +107,13 @@ impl Exporter {
         append(&self.path("kmsg"), line);
     }
 
+    /// Moves the kernel log away, and makes a new one with this line.
+    pub(crate) fn rotate(&self, line: &str) {
+        let log = self.path("kmsg");
+        std::fs::rename(&log, self.path("kmsg.1")).unwrap();
+        append(&log, line);
+    }
+
     pub(crate) async fn get(&self, path: &str, accept: &str) -> reqwest::Response {
         let request = self
             .client
